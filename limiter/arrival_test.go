@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestArrivalsNameTheirKeys: each key is charged once, up to MaxKeys keys. Without a client, no key is
-// charged.
+// TestArrivalsNameTheirKeys: each key is charged once, up to MaxKeys keys. Without a client, no key is charged.
 func TestArrivalsNameTheirKeys(t *testing.T) {
 	session := Key{Class: "session", ID: "s"}
 	var many []Key

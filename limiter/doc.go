@@ -59,7 +59,7 @@
 //   - A request that at first only held a worker may compute later. The ladder made no room for it when it
 //     started, so n is larger by one for all sizes while it computes (Uninvited:
 //     2cpu-150workers-pages800ms-20x50+10s-spread=true).
-//   - While all requests that wait for a CPU are expected to take at most 1 ms, 25 of these count as one
+//   - While all requests that wait for a CPU are tiny (at most 1 ms), 25 computing tiny requests count as one
 //     (TestTinyRequestsShareRoom).
 //   - A running request that takes more CPU time than guessed climbs to a longer rung (Climbs: longjobs-flat,
 //     exports60s-3conn-pages300ms). A waiting request moves to another rung when its guess changes (Reguesses:
@@ -100,8 +100,7 @@
 //     only held a worker.
 //
 // Strangers. Unknown clients are called strangers. All strangers together share one turn, as if they were one
-// client (Strangers: flatshot, stream-40x1-cold). A client becomes known after half a minute and five
-// answers.
+// client (Strangers: flatshot, stream-40x1-cold). A client becomes known after half a minute and five answers.
 //
 //   - All strangers together have half the sum of all other clients' shares, or 1/2 if that is more
 //     (OthersPart: new+posing120).
@@ -150,8 +149,7 @@
 //
 // # Sites
 //
-// A backend may serve several sites ([Policy].Sites). Requests for none of these sites belong to one
-// additional site.
+// A backend may serve several sites ([Policy].Sites). Requests for none of them belong to one additional site.
 //
 //   - Each site has its own clock for its clients and strangers. The sites take turns: the one with the
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
@@ -220,8 +218,8 @@
 //
 // # Newcomers in a crowd
 //
-// The machine is the same. Sixteen strangers arrive at once, each for a page of 0.15
-// CPU-seconds of a known kind.
+// The machine is the same. Sixteen strangers arrive at once, each for a page of a known kind that costs 0.15
+// CPU-seconds.
 //
 //	 time   waiting  what happens
 //	0.00 s     14    the strangers are one flow and go in order of arrival: two go
@@ -273,14 +271,13 @@
 //
 // # How to call it
 //
-// The [Limiter] is a state machine that gets the time from its caller. It starts no goroutine and never
-// sleeps, so tests can simulate an hour in a millisecond. For each request, call [Limiter.Arrive], wait for
+// The [Limiter] is a state machine that gets the time from its caller. It starts no goroutine and never sleeps,
+// so tests can simulate an hour in a millisecond. For each request, call [Limiter.Arrive], wait for
 // [Ticket.Decided], call [Limiter.Progress] while it runs, [Limiter.Settle] when the backend has finished it,
 // and [Limiter.Leave] when its response has been sent. Call [Limiter.Advance] at the time that its previous
 // call returned, or earlier if the channel that [Limiter.Due] returns receives a value. Also call Advance after
 // Progress for all running requests and [Limiter.Reguess] for all waiting ones, because these two start no
-// request.
-// [Limiter.Outlooks] reports why requests wait, and roughly how many go before each of them.
+// request. [Limiter.Outlooks] reports why requests wait, and roughly how many go before each of them.
 //
 // # The files
 //
@@ -299,8 +296,7 @@
 //
 // # Locks
 //
-// Locks are taken in this order: policyMu, the waiting room's lock, the gate's lock, a ticket's lock, and
-// last the lock of a shard of the table of accounts or that of the known clients. In modes with a gate, the
-// gate's lock is the only one that all requests take. It is held only as long as it takes to update a few
-// numbers.
+// Locks are taken in this order: policyMu, the waiting room's lock, the gate's lock, a ticket's lock, and last
+// the lock of a shard of the table of accounts or that of the known clients. In modes with a gate, the gate's
+// lock is the only one that all requests take. It is held only as long as it takes to update a few numbers.
 package limiter

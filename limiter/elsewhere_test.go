@@ -8,8 +8,7 @@ import (
 )
 
 // TestFewSitesOfAClient: the gate remembers a client at its first site, and at three more where the client is
-// idle. If there are more, the gate forgets the one with the smallest lead, but never one where the client has
-// work.
+// idle. If there are more, the gate forgets the one with the smallest lead, but none where the client has work.
 func TestFewSitesOfAClient(t *testing.T) {
 	at := func(name string) *site { return &site{name: name, clock: clock{systemVirtualTime: 10}} }
 	names := func(c *client) (all string) {

@@ -32,8 +32,7 @@ func (f *flow) enter(k *clock) {
 	}
 }
 
-// leave stops counting a request. idle means that no flow on the clock has a waiting or running request any
-// more.
+// leave stops counting a request. idle means that no flow on the clock has any request left.
 func (f *flow) leave(k *clock, idle bool) {
 	if f.work--; f.work > 0 {
 		return
@@ -257,8 +256,7 @@ func (a *address) reshare() {
 	}
 }
 
-// mostElsewhere is the number of sites, in addition to its first, at which the gate remembers an idle
-// client.
+// mostElsewhere is the number of sites, in addition to its first, at which the gate remembers an idle client.
 const mostElsewhere = 3
 
 // visit returns the client's state at a site other than its first. The client has a flow of its own at each
@@ -410,8 +408,7 @@ func (t *Ticket) precedes(o *Ticket) bool {
 	return t.rank < o.rank || t.rank == o.rank && t.order < o.order
 }
 
-// headHeap is a heap of lanes' heads, ordered by rank, for container/heap. Each head stores its index in the
-// heap.
+// headHeap is a heap of lanes' heads, ordered by rank, for container/heap. Each head stores its own index.
 type headHeap []*Ticket
 
 func (h headHeap) top() *Ticket {
@@ -464,8 +461,7 @@ type strangers struct {
 
 const (
 	// patience is how long a stranger's request waits before the gate assumes that its client is losing
-	// patience. It is also the time for which light requests get no extra room after one of them turned out not
-	// to be light.
+	// patience. It is also how long light requests get no extra room after one turned out not to be light.
 	patience = time.Second
 	// impatientFor is how long the newest stranger goes first after one has lost patience.
 	impatientFor = 5 * time.Second
@@ -519,14 +515,13 @@ func (s *strangers) lead(of *site) float64 {
 }
 
 // turn returns when the turn of a level began. It forgets most of the service that strangers have missed,
-// because known clients must not wait until a flood of strangers has caught up. e is the request's cost
-// divided by the share.
+// because known clients may not wait until a flood of strangers has caught up. e is the cost divided by the
+// share.
 func (s *site) turn(q *levelQueue, e float64) float64 {
 	return max(q.turn, s.clock.systemVirtualTime-strangersCredit*e)
 }
 
-// went advances the level's turn after a stranger has taken it, by the request's cost divided by the
-// strangers' share.
+// went advances the level's turn by the cost of the request that took it, divided by the strangers' share.
 func (q *levelQueue) went(t *Ticket) {
 	s := t.site
 	e := t.guess / s.strangers.share

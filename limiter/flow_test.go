@@ -7,8 +7,7 @@ import (
 	"tempomat/limiter/known"
 )
 
-// TestKnownClientsAreStoredAgain: a known client is stored again before its entry expires, but not with each
-// request.
+// TestKnownClientsAreStoredAgain: a known client is stored again before it expires, but not with each request.
 func TestKnownClientsAreStoredAgain(t *testing.T) {
 	const renew = time.Hour
 	for at, want := range map[time.Duration]bool{renew - 1: false, renew: true, 2 * renew: true} {

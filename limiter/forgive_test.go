@@ -61,8 +61,7 @@ func TestForgivingAnAddress(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestsAreCounted: a key's row counts requests at the gate as waiting, and includes their wait so
-// far.
+// TestWaitingRequestsAreCounted: a key's row counts requests at the gate as waiting, with their wait so far.
 func TestWaitingRequestsAreCounted(t *testing.T) {
 	w := siegeOf("hogs", "a")
 	w.run(60 * 24 * time.Hour) // more milliseconds than the counter can hold

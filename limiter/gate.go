@@ -23,8 +23,7 @@ type GateOptions struct {
 // CPUs, while its client must leave a CPU for clients that have used less, or while the remaining workers
 // are reserved for other requests.
 //
-// ladder.go decides which requests may start, flow.go which starts first, and workers.go which may hold
-// workers.
+// ladder.go decides which requests may start, flow.go which start first, and workers.go which may hold workers.
 type gate struct {
 	waiting atomic.Int32 // all.n, readable without mu
 
@@ -223,7 +222,7 @@ type queueEntry struct {
 	level      level         // where it waits, or waited
 	rung       rung          // where it runs
 	low        bool          // it is in the lower half of its rung
-	tiny       bool          // it is counted as tiny, see isTiny
+	tiny       bool          // it counts as tiny, see isTiny
 	overShare  bool          // when it became the head of its lane, its client was over its share or a stranger
 	undelayed  bool          // the gate was delaying no request when this one started
 	stays      bool          // it holds its worker until it ends, like a stream
@@ -577,8 +576,7 @@ func (g *gate) shedOne(at time.Duration) {
 	g.refuse(at, worst, ServerFull)
 }
 
-// leastWanted returns the newest request of the lane that isn't a part of a page, or the newest if all are
-// parts.
+// leastWanted returns the lane's newest request that isn't a part of a page, or the newest if all are parts.
 func (l *lane) leastWanted() *Ticket {
 	for t := l.last; t != nil; t = t.links[inLane].before {
 		if !t.follows {
@@ -590,8 +588,7 @@ func (l *lane) leastWanted() *Ticket {
 
 func (t *Ticket) isKnownsPart() bool { return t.follows && !t.stranger }
 
-// isShedBefore reports whether a full queue refuses t before o. In a tie, the ranks of their lanes' heads
-// decide.
+// isShedBefore reports whether a full queue refuses t before o. In a tie, the ranks of the lanes' heads decide.
 func (t *Ticket) isShedBefore(o *Ticket) bool {
 	switch {
 	case t.isKnownsPart() != o.isKnownsPart():

@@ -58,8 +58,7 @@ func (w *world) levelOf(client string) float64 {
 	return row.Level
 }
 
-// TestWaitingInVainCostsNothing: neither the head of a lane nor the request behind it is charged if it never
-// ran.
+// TestWaitingInVainCostsNothing: the head of a lane and the request behind it aren't charged if they never ran.
 func TestWaitingInVainCostsNothing(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}

@@ -77,8 +77,7 @@ func (s *siege) checkCounts(t fataler) {
 	}
 }
 
-// checkShares sums the shares of the flows with work, and those of each address, and compares the sums with
-// the gate's.
+// checkShares sums the shares of flows with work, and those of each address, and compares them with the gate's.
 func (s *siege) checkShares(t fataler) {
 	active, addresses := map[*flow]bool{}, map[*address]map[*client]bool{}
 	for _, x := range s.tickets {

@@ -113,8 +113,7 @@ func (s *siege) mostHeld(x *Ticket, i int) int {
 	return max(1, int(x.reservations[i].Terms.Workers*float32(n.longMost)))
 }
 
-// checkParked fails if a request is parked although its keys hold few enough workers, because nothing would
-// unpark it.
+// checkParked fails if a request is parked although its keys hold few enough workers: nothing would unpark it.
 func (s *siege) checkParked(t fataler) {
 	g := s.gate
 	for _, x := range g.home.parked {

@@ -9,8 +9,7 @@ import (
 )
 
 // TestFullQueueSheds: a full queue refuses the newest request of the client with the most work. If several
-// clients have equally many requests, it refuses one of the longest requests: that of the client that ranks
-// last.
+// clients have equally many requests, it refuses one of the longest: that of the client that ranks last.
 func TestFullQueueSheds(t *testing.T) {
 	for name, x := range map[string]struct {
 		ask  []string // the clients that make requests, in order; a and d are over their share; a's requests are shorter than b's and c's, d's are longer

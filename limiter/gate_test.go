@@ -9,8 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestLanesAreFIFO: a client's requests of one size start in order of arrival, although the later ones are
-// cheaper.
+// TestLanesAreFIFO: a client's requests of one size start in order of arrival, even if later ones are cheaper.
 func TestLanesAreFIFO(t *testing.T) {
 	w := siegeOf("a")
 	var xs []*Ticket

@@ -8,7 +8,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStartsAreAnnounced: whatever makes room for a waiting request, the request is started and announced at once.
+// TestStartsAreAnnounced: whatever makes room for a waiting request, the gate starts and announces it at once.
 func TestStartsAreAnnounced(t *testing.T) {
 	const page = 400 * time.Millisecond
 	heavies := func() (w *world, x, waits *Ticket) {
@@ -84,8 +84,7 @@ func TestWaitingTooLongIsRefused(t *testing.T) {
 	}
 }
 
-// TestObserveOnlyReports checks that no request waits, and that the verdict says which requests would have
-// waited.
+// TestObserveOnlyReports checks that no request waits, and that verdicts report which ones would have waited.
 func TestObserveOnlyReports(t *testing.T) {
 	p := fair()
 	p.Mode = Observe

@@ -138,8 +138,7 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 	}
 }
 
-// TestParking: wantedOf parks requests whose keys hold too many workers, except a request that waits to be a
-// probe.
+// TestParking: wantedOf parks requests whose keys hold too many workers, unless they wait to become a probe.
 func TestParking(t *testing.T) {
 	for name, x := range map[string]struct {
 		level   level

@@ -9,8 +9,7 @@ import (
 // Requests differ in size by a factor of a thousand. On a server that shares its CPUs evenly, a few long
 // requests hardly delay a short one; only requests of its own size do. Sizes therefore form a ladder, on which
 // each rung is four times as long as the one below it. A request may compute if only a few requests as short or
-// shorter compute; longer ones don't count. The user needn't configure which pages of a site are light or
-// heavy.
+// shorter compute; longer ones don't count. No configuration has to say which pages are light or heavy.
 //
 // The idea comes from size-based scheduling, as in a multi-level feedback queue (Corbató et al., 1962) and in
 // 2DFQ (Mace et al., SIGCOMM 2016), which keeps requests of different sizes apart.
@@ -21,8 +20,7 @@ type rung uint8
 const (
 	rungs = 7
 	// firstRung is the longest size on the shortest rung, 25 ms, in CPU-seconds. The other rungs end at 100 and
-	// 400 ms, 1.6, 6.4 and 25.6 s; the last has no end. Within a rung, the rank decides which request goes
-	// first.
+	// 400 ms, 1.6, 6.4 and 25.6 s; the last has no end. Within a rung, rank decides.
 	firstRung = 0.025
 	perRung   = 4
 	// lightRung is the longest rung of light, or short, requests. They finish before a person would notice a
@@ -203,17 +201,17 @@ func (g *gate) access(at time.Duration, r rung, alike, over int) access {
 }
 
 // A tiny request takes at most 1 ms of CPU time, so perTiny of them take no longer than one of the shortest
-// rung. While all requests that wait for a CPU are tiny, that many count as one. Starting them in twos would
-// cost more CPU time than they do, because the proxy and the backend would fall asleep and wake up for each.
+// rung. While all requests that wait for a CPU are tiny, perTiny count as one. If they started two at a time,
+// the proxy and the backend would sleep and wake up for each, which costs more CPU time than the requests.
 const perTiny = 25
 
-// isTiny reports whether a request is expected to take at most 1/perTiny of the shortest rung, and hasn't taken
-// longer so far.
+// isTiny reports whether a request is expected to take at most 1/perTiny of the shortest rung, and hasn't
+// exceeded it.
 func (t *Ticket) isTiny() bool {
 	return t.sure && t.level == 0 && max(t.guess, t.charged) <= firstRung/perTiny
 }
 
-// onlyTinyWait reports whether all requests that wait for a CPU, and could be the next to start, are tiny.
+// onlyTinyWait reports whether all requests that wait for a CPU and could start next are tiny.
 func (g *gate) onlyTinyWait() bool {
 	if g.wants(1, fresh) {
 		return false
@@ -291,8 +289,7 @@ func (s *site) wantsRung(r rung) bool {
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
 // not compete if its keys hold too many workers for an expensive request. If it may still start as a probe, it
-// stays in its queue instead of being parked, because nothing would return it to the queue when the next probe
-// may start.
+// stays in its queue instead of being parked, because nothing would unpark it when the next probe may start.
 func (g *gate) competes(at time.Duration, t *Ticket) bool {
 	if t.level == fresh && !g.mayHold(t, false) && g.mayHold(t, true) {
 		return false
@@ -550,8 +547,7 @@ func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {
 }
 
 // roomForShort reports whether a short request may start. If the number of workers isn't configured, a few
-// short requests may always start, even when all known workers are busy. This shows whether the backend has
-// more.
+// short requests may always start, even when all known workers are busy. This shows whether there are more.
 func (g *gate) roomForShort() bool {
 	return g.busy < g.limits.workers || g.workers.configured == 0 && g.busy-g.load.long() < keptForKnown
 }

@@ -52,12 +52,12 @@ func New(now time.Time, p Policy, size int, s Sharer) *Limiter {
 // Known remembers which clients aren't strangers.
 type Known = known.Clients
 
-// Known returns the memory of the clients that aren't strangers. Save it when the program ends, and load it
-// at the start.
+// Known returns the memory of the clients that aren't strangers. Save it at the end of the program; load it at
+// the start.
 func (l *Limiter) Known() *Known { return l.gate.known }
 
 // SetPolicy replaces the policy. Debts, queues and running requests are kept. A key earns at the old rate until
-// now, and keeps its level, limited to the new burst. Keys of removed classes stay unchanged until they are
+// now, and keeps its level, limited to the new burst. Keys of removed classes don't change until they are
 // evicted.
 func (l *Limiter) SetPolicy(now time.Time, p Policy) {
 	l.policyMu.Lock()
@@ -391,8 +391,7 @@ func (r Reason) String() string {
 	return "none"
 }
 
-// Verdict is a decision and its reason. The answer to the client, the log line and the metrics are derived from
-// it.
+// Verdict is a decision and its reason. The answer to the client, the log line and the metrics follow from it.
 type Verdict struct {
 	// Wait is how long a request that may go has waited (or, in shadow, would have waited). If the request was
 	// refused, Wait is how long the client should wait before it tries again.
@@ -411,12 +410,11 @@ type Verdict struct {
 	Own bool
 	// Known is true if the client wasn't a stranger.
 	Known bool
-	// Ahead is true if the client was over its share, or was a stranger, when the request became the head of
-	// its lane.
+	// Ahead is true if the client was over its share or a stranger when the request became the head of its
+	// lane.
 	Ahead bool
 	// SiteAhead is true if the request's site had recently used clearly more than its share of the CPUs when
-	// the request started, because other sites left some unused. SiteWithin is true if the site had used less
-	// than its share.
+	// the request started, because other sites left some unused. SiteWithin is true if the site had used less.
 	SiteAhead, SiteWithin bool
 	// Undelayed is true if the gate delays no request, because it is in shadow or only observes.
 	Undelayed bool

@@ -35,7 +35,8 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	}
 }
 
-// TestTinyRequestsShareRoom: while all requests that wait for a CPU are tiny, 25 of them take the room of one.
+// TestTinyRequestsShareRoom: while all requests that wait for a CPU are tiny, 25 tiny ones take the room of
+// one.
 func TestTinyRequestsShareRoom(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -51,7 +52,7 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 		{name: "50 tiny ones compute", computing: 50, tiny: 50, guess: 0.0005},
 		{name: "24 tiny ones and another compute", computing: 25, tiny: 24, guess: 0.0005, starts: true},
 		{name: "25 tiny ones and another compute", computing: 26, tiny: 25, guess: 0.0005},
-		{name: "it isn't tiny", computing: 2, tiny: 2, guess: 0.0011},
+		{name: "the request isn't tiny", computing: 2, tiny: 2, guess: 0.0011},
 		{name: "a longer one waits", computing: 2, tiny: 2, guess: 0.0005, longer: 1},
 		{name: "one of an unknown kind waits", computing: 2, tiny: 2, guess: 0.0005, longer: fresh},
 		{name: "one that isn't tiny waits", computing: 2, tiny: 2, guess: 0.0005, other: true},
@@ -75,7 +76,8 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 	}
 }
 
-// TestARunningRequestIsNoLongerTiny once it has taken more than 1 ms, and counts in full from then on.
+// TestARunningRequestIsNoLongerTiny: a request that has taken more than 1 ms isn't tiny any more, and counts in
+// full.
 func TestARunningRequestIsNoLongerTiny(t *testing.T) {
 	g := shaped()
 	x := g.head(0)
@@ -137,7 +139,7 @@ func TestRoomToTry(t *testing.T) {
 	}
 }
 
-// TestNoProbeWithoutAWorker: a request whose keys hold too many workers is parked, and the next one becomes a
+// TestNoProbeWithoutAWorker: if a request's keys hold too many workers, it is parked, and the next becomes a
 // probe.
 func TestNoProbeWithoutAWorker(t *testing.T) {
 	g := shaped()

@@ -59,8 +59,8 @@ func (o *Outbox) Offer(c Charge) bool {
 // Filled returns a channel that receives once after charges were added to an empty Outbox.
 func (o *Outbox) Filled() <-chan struct{} { return o.filled }
 
-// Drain takes out all charges and calls f for each. Only one goroutine may call it. No lock is
-// held while f runs.
+// Drain takes out all charges and calls f for each. Only one goroutine may call it. It holds no lock while f
+// runs.
 func (o *Outbox) Drain(f func(Charge)) {
 	for i := range o.shards {
 		s := &o.shards[i]

@@ -31,8 +31,7 @@ func (m Mode) String() string {
 	return "observe"
 }
 
-// DefaultMemory is the longest time that a key takes to pay off its debt, unless the policy sets a different
-// time.
+// DefaultMemory is the longest time that a key takes to pay off its debt, unless the policy sets another.
 const DefaultMemory = 120 * time.Second
 
 // Policy holds the limiter's settings. SetPolicy replaces all of them.
@@ -134,8 +133,8 @@ type Budget struct {
 	// External means that nothing is charged to the class here. Requests of its keys wait for as long as other
 	// instances say (Raise). CPUs, Burst and Cap then have no effect.
 	External bool
-	// LocalOnly means that charges of the class aren't shared, because other instances use other names for its
-	// keys.
+	// LocalOnly means that charges of the class aren't shared, because other instances name its keys
+	// differently.
 	LocalOnly bool
 	// Workers limits how many workers one key of the class may hold with requests that aren't short. It is a
 	// fraction of the workers that aren't kept for short requests, greater than 0 and at most 1. Zero means no

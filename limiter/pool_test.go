@@ -39,8 +39,7 @@ func TestPoolIsNoStranger(t *testing.T) {
 	}
 }
 
-// TestPoolOwesAsOne: a debt of one invented name counts in full for all of them. A network's debt counts only
-// in part.
+// TestPoolOwesAsOne: a debt of one invented name counts in full for all. A network's debt counts only in part.
 func TestPoolOwesAsOne(t *testing.T) {
 	p := fair()
 	p.Classes = []ClassInfo{{"session", p.Classes[0].Budget}, {"slash32", p.Classes[0].Budget}}

@@ -84,7 +84,8 @@ func TestFindReturnsOneKey(t *testing.T) {
 	}
 }
 
-// TestVerdictsAndModesHaveNames: each part of a verdict and each mode has the name that the configuration, logs and metrics use.
+// TestVerdictsAndModesHaveNames: each part of a verdict and each mode has the name that the configuration, logs
+// and metrics use.
 func TestVerdictsAndModesHaveNames(t *testing.T) {
 	for v, want := range map[interface{ String() string }]string{
 		Go: "go", Refuse: "refuse", None: "none", Debt: "debt", ClientFull: "client full", ServerFull: "server full", Busy: "busy",

@@ -61,10 +61,9 @@ type Sharer interface { //nolint:interfacebloat // the limiter and the program e
 // Sink receives what other instances report to a Sharer. *Limiter implements it. All methods may be called at
 // any time from any goroutine.
 type Sink interface { //nolint:interfacebloat // everything that another instance may report
-	// Debit charges a key for the CPU time that it used at other instances. The Sharer must report each charge
-	// only once.
+	// Debit charges a key for its CPU time at other instances. The Sharer must report each charge only once.
 	Debit(now time.Time, c Charge)
-	// Raise keeps a key in debt until the given time. If the key already owes for longer, Raise changes nothing.
+	// Raise keeps a key in debt until the given time. If the key owes for longer, Raise changes nothing.
 	Raise(now time.Time, k Key, until time.Time)
 	// SetInstances sets the number of instances, including this one. Each key's burst is divided by this
 	// number, because every instance lets the key save that much. The initial number is one.

@@ -32,8 +32,7 @@ func TestPartOfASite(t *testing.T) {
 	}
 }
 
-// TestUsedShareOfASite: a site may use clearly more than its part, because other sites leave some unused, or
-// less.
+// TestUsedShareOfASite: a site may use clearly more than its part, if other sites leave some unused, or less.
 func TestUsedShareOfASite(t *testing.T) {
 	for name, c := range map[string]struct {
 		used       float64 // CPU-seconds used in the last ten seconds; the site's part is ten

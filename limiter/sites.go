@@ -52,8 +52,7 @@ type site struct {
 const siteBeyond = 1.2
 
 // siteLead is how far a site may be ahead, in seconds of the whole machine. The page that puts it ahead may be
-// long, and can't be stopped. Without this limit, a very small site would have to wait for hours after such a
-// page.
+// long, and can't be stopped. Without this limit, a very small site would wait for hours after such a page.
 const siteLead = 20.0
 
 // sites are the sites of a gate.
@@ -90,8 +89,7 @@ func (g *gate) siteOf(name string) *site {
 	return &g.home
 }
 
-// reach prepares a site for a new request. A site that was idle starts at the sites' clock, because it saves
-// nothing.
+// reach prepares a site for a new request. An idle site starts at the sites' clock, because it saves nothing.
 func (g *gate) reach(s *site) {
 	if s.queued == 0 {
 		s.among.virtualTime = max(s.among.virtualTime, g.clock.systemVirtualTime)

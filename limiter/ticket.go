@@ -84,12 +84,10 @@ const (
 	asStranger
 )
 
-// Stranger reports whether the request has arrived at the gate and belongs to a stranger. It may be called at
-// any time.
+// Stranger reports whether the request has arrived at the gate and belongs to a stranger. Call it at any time.
 func (t *Ticket) Stranger() bool { return t.seen.Load() == asStranger }
 
-// Known reports whether the request has arrived at the gate and belongs to a known client. It may be called at
-// any time.
+// Known reports whether the request has arrived at the gate and belongs to a known client. Call it at any time.
 func (t *Ticket) Known() bool { return t.seen.Load() == asKnown }
 
 // Emptied returns the ticket's memory for reuse by another request. It returns nil if the gate, or a goroutine
@@ -246,8 +244,8 @@ type Arrival struct {
 	// or the time for which they have held a worker. It is used only if Sure is false. Zero means that nothing
 	// is known.
 	Running time.Duration
-	// Standing multiplies the client's share according to how likely the client is a person's browser: 1/2 to
-	// 8. 0 means 1.
+	// Standing multiplies the client's share by 1/2 to 8, depending on how likely the client is a person's
+	// browser. 0 means 1.
 	Standing float64
 	// ClientsBehind is how many clients are behind a session's address, 1 to 8. It multiplies the address's
 	// share. 0 means 1.

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Due returns a channel that receives a value when Advance should be called before the time that it last
-// returned.
+// Due returns a channel that receives a value when Advance should be called earlier than it last asked.
 func (l *Limiter) Due() <-chan struct{} { return l.due }
 
 // Advance releases the waiting requests whose time has come, and refuses those that have waited too long. It
@@ -161,8 +160,7 @@ func (l *Limiter) requestAdvance() {
 	}
 }
 
-// Held returns the number of requests and responses that are currently held, including the requests at the
-// gate.
+// Held returns the number of requests and responses that are now held, including requests at the gate.
 func (l *Limiter) Held() int {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()

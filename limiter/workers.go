@@ -109,8 +109,7 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	g.dispatch(at)
 }
 
-// press raises the assumed number of workers if a request waits for a worker and no connection waits to be
-// accepted.
+// press raises the assumed number of workers if a request waits for one and no connection waits to be accepted.
 func (g *gate) press(at time.Duration) {
 	w := &g.workers
 	if w.n >= w.most() || w.seen && at < w.again || !g.lacksWorkers() {
@@ -134,8 +133,7 @@ func (g *gate) lacksWorkers() bool {
 		g.limits.slots >= g.limits.workers
 }
 
-// refute lowers the assumed number of workers, because connections waited while no more than n workers were in
-// use.
+// refute lowers the assumed number of workers, because connections waited while at most n workers were in use.
 func (g *gate) refute(at time.Duration, n int) {
 	w := &g.workers
 	w.pause = min(max(againAfter, 2*w.pause), againMost)
@@ -199,8 +197,8 @@ func (g *gate) shape() {
 
 // A backend has two resources: CPUs and workers. A request that waits for a database, a long poll that waits
 // for news, and an event stream each hold a worker but use almost no CPU time. The CPUs are then idle and seem
-// to have room for more such requests, until no worker is left. A page that would take a millisecond then
-// waits for a minute.
+// to have room for more such requests, until no worker is left. A page of a millisecond then waits for a
+// minute.
 //
 // Requests that aren't short, whether they compute or wait, may therefore hold only some of the workers. The
 // rest are kept for short requests, even if the CPUs are idle. One client and one network may each hold only a
@@ -261,7 +259,8 @@ func (t *Ticket) isLow(r rung) bool {
 	return t.charged <= r.most()/2 && (t.sure || r != t.level.rung())
 }
 
-// move changes the phase, the rung or the half of the rung of a running request, or that it is tiny.
+// move changes the phase, the rung or the half of the rung of a running request, or whether the request is
+// tiny.
 func (g *gate) move(t *Ticket, p phase, r rung) {
 	if t.phase == p && t.rung == r && t.low == t.isLow(r) && t.tiny == t.isTiny() {
 		return
@@ -404,8 +403,8 @@ func (g *gate) mayHold(t *Ticket, probe bool) bool {
 	return by == nothing
 }
 
-// Barrier is the reason why a request waits. When the reason disappears, the request starts, or another
-// Barrier applies.
+// Barrier is the reason why a request waits. When the reason disappears, the request starts, or another reason
+// applies.
 type Barrier uint8
 
 // The barriers.

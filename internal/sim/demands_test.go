@@ -53,8 +53,8 @@ func demanded(s Scenario) (kinds []string) {
 	return kinds
 }
 
-// playTable plays scenarios, prints their table and judges them. If check isn't nil, it is also called for each
-// scenario.
+// playTable plays scenarios, prints their table and judges them. It also calls check for each scenario unless
+// check is nil.
 func playTable(t *testing.T, all []Scenario, check func(Scenario, map[string]result)) {
 	t.Helper()
 	var table strings.Builder

@@ -103,8 +103,7 @@ func (w way) open(size int, wired func(*network)) func(*engine) limiter.Sharer {
 	}
 }
 
-// These are the bytes that each way adds to a message: IP, UDP and encryption, or TCP and the framing of a
-// pipeline.
+// These are the bytes that each way adds to a message: IP, UDP and encryption, or TCP and a pipeline's framing.
 const datagram, segment = 28 + 45, 52
 
 // waysToShare returns gossip by datagrams, Redis, and a master. The gossip protocol and the master's decisions

@@ -139,8 +139,7 @@ func fullSpools() (all []Scenario) {
 	return all
 }
 
-// holdersAndCrawler returns a scenario with all these kinds of clients at once, and a crawler that uses CPU
-// time.
+// holdersAndCrawler returns a scenario with all these kinds of clients at once, and a crawler that uses CPUs.
 func holdersAndCrawler() Scenario {
 	s := besides("all+crawl", func() []*Client {
 		cs := lone(20)

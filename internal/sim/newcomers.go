@@ -3,7 +3,7 @@ package sim
 import "fmt"
 
 // newcomers returns n people with different addresses, who arrive evenly between two times and request one
-// page once.
+// page.
 func newcomers(n int, from, to float64, pages []Page) (cs []*Client) {
 	for i := range n {
 		begin := from + (to-from)*float64(i)/float64(n)

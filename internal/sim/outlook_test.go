@@ -7,8 +7,7 @@ import (
 	"tempomat/limiter"
 )
 
-// lookEach is the time between two looks at the queue, in seconds. No look coincides with a tick of the
-// proxy.
+// lookEach is the time between two looks at the queue, in seconds. No look coincides with a tick of the proxy.
 const lookEach = 0.37
 
 // foresight compares the reports about waiting requests with the events that follow.

@@ -16,8 +16,7 @@ const (
 )
 
 // scatters reports whether some seeds meet a row's demands and others miss them, because the row's figure is
-// close to its limit or is based on a few dozen samples. Such a row may stay pending even if its demands are
-// met.
+// close to its limit or is based on a few dozen samples. Such a row may stay pending even if they are met.
 func scatters(why string) bool {
 	switch why {
 	case first30s, floods, crowded, dozens, few, bystander, inside:

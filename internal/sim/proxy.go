@@ -266,8 +266,7 @@ func (p *proxy) answered(r *request) http.Header {
 	return h
 }
 
-// leave handles a client that has given up. A running request keeps its worker until the backend has finished
-// it.
+// leave handles a client that has given up. A running request keeps its worker until the backend finishes it.
 func (p *proxy) leave(r *request) {
 	r.gone = true
 	p.spool.drop(r)

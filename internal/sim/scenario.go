@@ -41,8 +41,7 @@ type Scenario struct {
 	// cost of each request.
 	Steps bool
 
-	// Sites are the sites of the backend that are distinguished. The host of each is its name followed by
-	// ".test".
+	// Sites are the backend's sites that are distinguished. The host of each is its name followed by ".test".
 	Sites []limiter.SiteInfo
 
 	// Instances is the number of equal machines behind a load balancer; 0 means one. Requests are distributed
@@ -68,7 +67,7 @@ type Scenario struct {
 	clients func() []*Client
 }
 
-// Demand is the result that a kind of client must get. If only Kind is set, the results are reported without a
+// Demand is the result that a kind of client must get. If only Kind is set, results are reported without a
 // check.
 type Demand struct {
 	Kind   string
@@ -213,8 +212,7 @@ func join(all ...[]*Client) (cs []*Client) {
 }
 
 // Scenarios returns the scenarios of the earlier simulator, which had two CPUs. If all pages of a site cost the
-// same, the site sets cookies and its pages have parts, because cookies and parts then give clients their
-// standing.
+// same, the site sets cookies and its pages have parts, because these then give clients their standing.
 func Scenarios() []Scenario {
 	all := scenariosOf(1)
 	for i := range all {

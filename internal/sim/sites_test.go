@@ -51,8 +51,7 @@ func playSited(s Scenario, seed uint64) (*World, error) {
 	return w, err
 }
 
-// judgeShares returns the sites that get at least 3 % more or less than their shares of the CPU time that is
-// used.
+// judgeShares returns the sites that get at least 3 % more or less than their shares of the CPU time in use.
 func judgeShares(s Scenario, seed uint64) (missed []string, figures string, err error) {
 	w, err := playSited(s, seed)
 	if err != nil {
@@ -206,8 +205,7 @@ func TestPeopleOfACrawledSite(t *testing.T) {
 	}
 }
 
-// hoster maps the addresses of the crawler and the office to one autonomous system, and all other addresses to
-// another.
+// hoster maps the addresses of the crawler and the office to one autonomous system, and all others to another.
 type hoster struct{}
 
 func (hoster) ID(a netip.Addr) string {

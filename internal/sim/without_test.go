@@ -9,8 +9,7 @@ import (
 	"tempomat/limiter"
 )
 
-// hog is a crawler's page. It holds a worker for some seconds without computing, and then uses a CPU for some
-// seconds.
+// hog is a crawler's page. It holds a worker for a while without computing, and then uses a CPU for a while.
 type hog struct{ cpu, sleep float64 }
 
 func (h hog) String() string { return fmt.Sprintf("%g+%gs", h.sleep, h.cpu) }

@@ -282,8 +282,7 @@ func (p *Tab) Picture(whole bool) []byte {
 	return data
 }
 
-// Complaints returns errors from the console, violations of the Content-Security-Policy, and exceptions of all
-// tabs.
+// Complaints returns console errors, violations of the Content-Security-Policy, and exceptions of all tabs.
 func (c *Chromium) Complaints() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,8 +48,7 @@ func StartWith(t testing.TB, files []*os.File, env []string, path string, args .
 	return p
 }
 
-// pipe returns the end of a pipe to which programs write. It closes said when the last of these programs has
-// ended.
+// pipe returns the end of a pipe to which programs write. It closes said when the last of them has ended.
 func pipe(t testing.TB, to *Output, said chan<- struct{}) *os.File {
 	t.Helper()
 	read, write, err := os.Pipe()

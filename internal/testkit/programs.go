@@ -23,8 +23,8 @@ func Program(t testing.TB, names ...string) string {
 	return ""
 }
 
-// Root skips a test if the user isn't root, and gives the reason. In CI, which must run as root, the test
-// fails instead.
+// Root skips a test, with the reason, if the user isn't root. In CI, which must run as root, the test fails
+// instead.
 func Root(t testing.TB, why string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

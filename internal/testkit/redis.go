@@ -43,7 +43,7 @@ func RedisCommand(t testing.TB, args ...string) *exec.Cmd {
 	return c
 }
 
-// Start starts the server, or restarts it after Kill. A restarted server is empty, because it keeps nothing on
+// Start starts the server, or restarts it after Kill. The server is then empty, because it keeps no data on
 // disk.
 func (r *Redis) Start() {
 	r.t.Helper()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bucket is the token bucket of one key in a Table. Its Key never changes. Its methods may be called
+// Bucket is the token bucket of one key in a Table. The Key never changes. All methods may be called
 // concurrently.
 type Bucket[V any] struct {
 	bucket

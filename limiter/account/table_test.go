@@ -25,8 +25,8 @@ type (
 
 func key(id string) account.Key { return account.Key{Class: "slash32", ID: id} }
 
-// newTable returns a table of accounts that earn half a CPU-second per second, save at most 10, and owe at
-// most 60.
+// newTable returns a table whose accounts earn half a CPU-second per second, save at most 10, and owe at most
+// 60.
 func newTable(size int, change ...func(*account.Terms)) *table {
 	t := account.New[usage](size)
 	terms := &account.Terms{Class: "slash32", Rate: 0.5, Burst: 10, Floor: -60, Cap: true}

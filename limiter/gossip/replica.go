@@ -159,7 +159,7 @@ func (b *Replica) Tick(now time.Time) (packets [][]byte) {
 	return packets
 }
 
-// missPeers forgets peers that have sent nothing for too long. If they are still members, they meet this node
+// missPeers forgets peers that have sent nothing for too long. Those that are still members meet this node
 // again.
 func (b *Replica) missPeers(now time.Time) {
 	for id, p := range b.peers {
@@ -192,8 +192,7 @@ func (b *Replica) sweep(now time.Time) {
 }
 
 // tell writes the totals that have changed, the largest changes first, until the byte budget is used up. The
-// other totals wait and grow. If budget is left, tell repeats totals that were sent before, in case they were
-// lost.
+// others wait and grow. If budget is left, tell repeats totals that were sent before, in case they were lost.
 func (b *Replica) tell(now time.Time) (packets [][]byte) {
 	rest := b.untold[:0]
 	var ready []*tally
@@ -283,7 +282,7 @@ func (b *Replica) chargeNew(now time.Time, p *peer, k limiter.Key, c count) {
 	}
 }
 
-// note stores the total that a peer charged, and returns how many microseconds of it must still be charged
+// note stores the total that a peer charged, and returns the microseconds of it that must still be charged
 // here.
 func (b *Replica) note(now time.Time, p *peer, k limiter.Key, c count) (charged uint64) {
 	t := b.tally(now, k)

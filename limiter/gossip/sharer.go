@@ -22,8 +22,7 @@ import (
 	"tempomat/limiter"
 )
 
-// These are the limits of two queues: charges that wait for the next quarter of an epoch, and received
-// messages.
+// These are the limits of the queues of charges for the next quarter of an epoch and of received messages.
 const (
 	outboxCharges = 1 << 14
 	inboxMessages = 1 << 10
@@ -71,7 +70,7 @@ func New(o Options) (*Sharer, error) {
 	return s, nil
 }
 
-// Offer implements limiter.Sharer. It shares only settled charges; for all others, it does nothing and returns
+// Offer implements limiter.Sharer. It shares only settled charges. For others, it does nothing and returns
 // true.
 func (s *Sharer) Offer(c limiter.Charge) bool {
 	if c.Event != limiter.Settled || c.Cost <= 0 {
@@ -233,8 +232,7 @@ var _ memberlist.Delegate = delegate{}
 // NodeMeta implements memberlist.Delegate.
 func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.id) }
 
-// GetBroadcasts implements memberlist.Delegate. It returns nil, because totals are sent to all members
-// directly.
+// GetBroadcasts implements memberlist.Delegate. It returns nil, because totals go to all members directly.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // NotifyMsg implements memberlist.Delegate. It never blocks. Both the number and the size of waiting messages

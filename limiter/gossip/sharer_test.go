@@ -66,7 +66,7 @@ func TestSplitHealsWithoutConfiguredPeers(t *testing.T) {
 	testkit.Eventually(t, "a charge reaches the other side", func() bool { return second.level("whole") < 0 })
 }
 
-// TestKeysRotate changes the key while the fleet works. After that, an instance with only the old key can't
+// TestKeysRotate changes the key while the fleet works. Afterwards, an instance with only the old key can't
 // join.
 func TestKeysRotate(t *testing.T) {
 	former, latter := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)

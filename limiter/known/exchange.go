@@ -197,8 +197,8 @@ func (x *Exchange) isNews(e *Entry) bool {
 	return place.CompareAndSwap(said, mark|minute)
 }
 
-// Ask makes the next packets ask other instances for their entries. Call it when this instance starts or finds
-// others.
+// Ask makes the next packets ask other instances for their entries. Call it at the start, or when others are
+// found.
 func (x *Exchange) Ask(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

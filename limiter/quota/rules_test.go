@@ -117,8 +117,8 @@ func (f *failing) Check(context.Context, time.Time, string, string, quota.Bucket
 	return quota.Status{Blocked: true}, errors.New("away")
 }
 
-// TestSharedRules: shared rules count in the shared store, whose failures let requests pass; other rules still
-// apply.
+// TestSharedRules: shared rules count in the shared store. If the store fails, they let requests pass; other
+// rules still apply.
 func TestSharedRules(t *testing.T) {
 	shared, own := once("shared", "", "address"), once("own", "", "address")
 	shared.Shared = true

@@ -67,8 +67,7 @@ func TestNothingOldIsCharged(t *testing.T) {
 	}
 }
 
-// TestChecksDoNotFindOut: once Redis is known to hang, no request waits to find out whether Redis has
-// continued.
+// TestChecksDoNotFindOut: once Redis is known to hang, no request waits to test whether Redis has continued.
 func TestChecksDoNotFindOut(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)

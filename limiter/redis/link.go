@@ -78,8 +78,8 @@ func (l *link) do(ctx context.Context, call func(context.Context, rueidis.Client
 	return err
 }
 
-// connected returns the client, or nil while Redis can't be reached. It waits only for the first attempt to
-// connect.
+// connected returns the client, or nil while Redis can't be reached. It waits only for the first connection
+// attempt.
 func (l *link) connected(ctx context.Context) rueidis.Client {
 	l.seek()
 	select {
@@ -240,8 +240,7 @@ type entry struct {
 	left int64  // microseconds for which the entry is still valid
 }
 
-// from returns the ID that follows the last entry read. (Redis before 6.2 can't exclude the start of a
-// range.)
+// from returns the ID that follows the last entry read. (Redis before 6.2 can't exclude the start of a range.)
 func (l *log) from() string {
 	ms, n, _ := strings.Cut(l.cursor, "-")
 	last, err := strconv.ParseUint(n, 10, 64)
@@ -271,7 +270,7 @@ func (l *log) page(now int64, m rueidis.RedisMessage) ([]entry, error) {
 	return page, nil
 }
 
-// lost reports whether the cursor is ahead of the server's clock. The log has then been deleted, and a new one
+// lost reports whether the cursor is ahead of the server's clock. If so, the log was deleted and a new one
 // started.
 func (l *log) lost(now int64) bool {
 	ms, _, _ := strings.Cut(l.cursor, "-")

@@ -165,8 +165,7 @@ func (s *Sharer) batch(now time.Time) *batch {
 	return b
 }
 
-// learn reads the answer to a batch and raises the debts that it lists. It returns the last error in the
-// answer.
+// learn reads the answer to a batch and raises the debts in it. It returns the last error in the answer.
 func (s *Sharer) learn(now time.Time, b *batch, r rueidis.RedisResult, in limiter.Sink) (more bool, err error) {
 	lost, raised := uint64(0), uint64(0)
 	note := func(failure error) {

@@ -43,8 +43,7 @@ type vectorLimit struct {
 	Max, Duration, MinInterval *float64
 }
 
-// bucket returns the service's limit for a client with a factor. The zero Bucket means that no client is
-// limited.
+// bucket returns the service's limit for a client with a factor. The zero Bucket means that there is no limit.
 func (l vectorLimit) bucket(factor float64) quota.Bucket {
 	given := func(x *float64, otherwise float64) float64 {
 		if x == nil {

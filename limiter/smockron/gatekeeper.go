@@ -283,8 +283,7 @@ func (l *link) receiveControl(ctx context.Context, w *Wire, in limiter.Sink) err
 	return nil
 }
 
-// handleControl handles one message from the master. Topics match by prefix, so the message may be for
-// another domain.
+// handleControl handles one message from the master. Topics match by prefix, so it may be for another domain.
 func (l *link) handleControl(frames [][]byte, in limiter.Sink) {
 	c, err := parseControl(frames)
 	var r *route

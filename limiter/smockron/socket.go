@@ -18,11 +18,10 @@ const (
 	// four times as long. A master that has come back is therefore reached within a second.
 	reconnect = 100 * time.Millisecond
 	// kernelBuffer limits the bytes that the kernel buffers for a connection. The kernel's default of several
-	// megabytes would hold tens of thousands of messages, but accounting that a busy master reads late is worth
-	// little.
+	// megabytes would hold tens of thousands of messages, but accounting that is read late is worth little.
 	kernelBuffer = 256 << 10
-	// maxFrame is the largest size of a frame from a peer. ZeroMQ closes the connection of a peer that sends a
-	// larger one.
+	// maxFrame is the largest size of a frame from a peer. ZeroMQ closes the connection of a peer that exceeds
+	// it.
 	maxFrame = 64 << 10
 	// maxFrames is how many frames of a message are kept.
 	maxFrames = 8
@@ -47,8 +46,7 @@ func (w *Wire) Close() { _ = w.context.Term() } // fails only if it is already c
 // Subscribers notice no difference from PUB, but the publisher learns which peers subscribe.
 type socket struct{ zmq *zmq.Socket }
 
-// subscriber opens a SUB socket. It binds the socket to the address, or connects it. The empty topic means all
-// topics.
+// subscriber opens a SUB socket, and binds it to the address or connects it. The empty topic means all topics.
 func (w *Wire) subscriber(queue int, bind bool, address string, topics ...string) (*socket, error) {
 	return w.open(zmq.SUB, address, func(s *zmq.Socket) error {
 		err := errors.Join(s.SetRcvhwm(queue), s.SetRcvtimeo(receiveTimeout))

@@ -81,7 +81,7 @@ func (c *Control) Carry(p []byte) {
 	_ = c.socket.send(c.message.packet(p)) // fails only if it is already closed
 }
 
-// PollSubscribers calls each with the domain of every gatekeeper that has subscribed or unsubscribed since the
+// PollSubscribers calls each for every gatekeeper that has subscribed or unsubscribed to a domain since the
 // last call.
 func (c *Control) PollSubscribers(each func(domain []byte, came bool)) {
 	for {
@@ -148,8 +148,8 @@ type Accounting struct {
 	Packet     []byte // the message only carries this packet, for PacketDomain
 }
 
-// ParseAccounting reads the frames of a message. The result refers to the frames' memory. The error is one of
-// those above.
+// ParseAccounting reads the frames of a message. The result uses the frames' memory. The error is one of those
+// above.
 //
 // It ignores frame 4 unless the status is DELAYED, and all frames after frame 5.
 func ParseAccounting(frames [][]byte) (a Accounting, err error) {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func at(ms int64) time.Time { return time.UnixMilli(start + ms) }
 
-// receive passes frames to a master, and returns the resulting orders as identifier and milliseconds since the
+// receive passes frames to a master. It returns the resulting orders: identifier and milliseconds since the
 // start.
 func receive(m *Master, now time.Time, frames string) []string {
 	a, err := smockron.ParseAccounting(parts(frames))

@@ -169,8 +169,7 @@ func (m *Master) saveBatch(ctx context.Context, s *Store, now func() time.Time, 
 	return news, s.Save(ctx, records)
 }
 
-// putBack marks identifiers that couldn't be saved as changed again, except those that have been forgotten
-// since.
+// putBack marks identifiers that couldn't be saved as changed again, except those forgotten in the meantime.
 func (m *Master) putBack(batch []unsaved) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
