@@ -51,7 +51,7 @@ Without this command, each proxy serves the dashboard of its own instance.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8881", "the `address` on which to serve browsers, over plain HTTP")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8881", "the `address` on which to serve the dashboard, over plain HTTP")
 	return c
 }
 

@@ -125,7 +125,7 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 		var closed error
 		switch {
 		case !isURL(other.Admin):
-			closed = fmt.Errorf("%s can't be asked: its admin.web is off, or reachable only from its own machine", other.Name)
+			closed = fmt.Errorf("%s can't be queried: its admin.web is off, or reachable only from its own machine", other.Name)
 		case strings.HasPrefix(f.all[0].base, "https:") && !strings.HasPrefix(other.Admin, "https:"):
 			closed = fmt.Errorf("%s was skipped: its address is %s, so the token would be sent unencrypted. Name all instances with --socket https://", other.Name, other.Admin)
 		}

@@ -214,7 +214,7 @@ func TestFleetIsFound(t *testing.T) {
 	if code != 1 || !strings.Contains(stdout, "CPU 8.00 of 16") || !strings.Contains(stdout, "on 4 of 6 instances") || !strings.Contains(stdout, "! web5: The backend is down.") {
 		t.Errorf("%d %s", code, stdout)
 	}
-	if !strings.Contains(stderr, "web4 can't be asked: its admin.web is off") || !strings.Contains(stderr, "can't connect to web7: nothing answers there") {
+	if !strings.Contains(stderr, "web4 can't be queried: its admin.web is off") || !strings.Contains(stderr, "can't connect to web7: nothing answers there") {
 		t.Error(stderr)
 	}
 	for says, args := range map[string][]string{

@@ -37,7 +37,7 @@ func (d *doctor) tables() *cobra.Command {
 		Short: "Show the clients of tempomat-proxy",
 		Long: `Show the clients of tempomat-proxy in a table for each class:
 
-  Wait[s]  average delay of the key's latest requests, due to debt or in the queue
+  Wait[s]  average delay of the key's latest requests, due to debt or the queue
   Cpu[s]   CPU-seconds per second that the key used recently
   Req/s    requests per second that the key made recently
   Last[s]  time since the key's last request

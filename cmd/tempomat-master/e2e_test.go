@@ -149,8 +149,8 @@ func reloads(t *testing.T, m *masterProcess, rules string) {
 	m.configure(strings.Replace(rules, "domains:\n", "maxSkew: 5s\ndomains:\n  more: {rate: 5/sec, burst: 10}\n", 1))
 	m.Signal(syscall.SIGHUP)
 	from := m.await(0, `"msg":"reloaded"`)
-	m.await(0, `"msg":"changed"`, `"key":"maxSkew"`, `"old":"10s"`, `"new":"5s"`)
-	m.await(0, `"msg":"changed"`, `"key":"domains"`, "more bucket")
+	m.await(0, `"msg":"setting changed"`, `"key":"maxSkew"`, `"old":"10s"`, `"new":"5s"`)
+	m.await(0, `"msg":"setting changed"`, `"key":"domains"`, "more bucket")
 	stays := func(reloads, rejected uint64) {
 		t.Helper()
 		if s := m.status(); s.Reloads != reloads || s.ReloadsRejected != rejected || len(s.Domains) != 3 || s.Domains[0].Counts.Accepted != 6 {

@@ -62,10 +62,10 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache) {
 	from := s.Stderr.Len()
 	s.configure(t, backend.url, strings.NewReplacer("observe", "cap", "0.25", "0.5", "slash16: off", "slash16: {share: 0.75}").Replace(observing))
 	s.reload(reloaded)
-	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
-	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
-	s.Stderr.Await(t, from, `"msg":"changed"`, `"key":"classes.slash16"`, `"old":"off"`)
-	if n := s.Stderr.Count(from, `"msg":"changed`); n != 3 {
+	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
+	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
+	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"classes.slash16"`, `"old":"off"`)
+	if n := s.Stderr.Count(from, `"msg":"setting changed"`); n != 3 {
 		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.Stderr)
 	}
 	var known api.ClassesReply
@@ -190,7 +190,7 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 			echo.URL, "trustedProxies: [\"file:%s/proxies.txt\"]\n", "proxies.txt",
 			"# nobody here\n192.0.2.1\n", "192.0.2.1\n\n127.0.0.0/8 # this machine\n", "192.0.2.1\n<html>\n",
 			"127.0.0.1", client + ", 127.0.0.1",
-			[]string{`"msg":"changed"`, `"key":"trustedProxies","old":"file:`, ` (1)","new":"file:`, ` (2)"`}, []string{"proxies.txt:2:", "trustedProxies"},
+			[]string{`"msg":"setting changed"`, `"key":"trustedProxies","old":"file:`, ` (1)","new":"file:`, ` (2)"`}, []string{"proxies.txt:2:", "trustedProxies"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

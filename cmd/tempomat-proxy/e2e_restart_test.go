@@ -97,7 +97,7 @@ func TestHandedOverNonsense(t *testing.T) {
 	}{
 		"isn't a listening socket": {null, "127.0.0.1:1", "listen: 192.0.2.1:1\n"},
 		"requests would loop":      {own, l.Addr().String(), "listen: 192.0.2.1:1\n"},
-		"but is not in listen":     {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
+		"but listen has no entry":  {own, "127.0.0.1:1", "listen: [\"192.0.2.1:1\", \"192.0.2.1:2 tls\"]\ntls: {certificates: " + dir + "}\n"},
 	} {
 		s := unstarted(t)
 		s.configure(t, "http://"+c.backend, c.yaml)

@@ -125,8 +125,8 @@ func deniedHint(address string) string {
 		self = path
 	}
 	return fmt.Sprintf("ports below %d (net.ipv4.ip_unprivileged_port_start) require root or CAP_NET_BIND_SERVICE: "+
-		"run it as a service with AmbientCapabilities=CAP_NET_BIND_SERVICE, as tempomat-proxy.service does; "+
-		"or setcap cap_net_bind_service=+ep %s; or listen on a port from %d on", first, self, first)
+		"run tempomat-proxy as a service with AmbientCapabilities=CAP_NET_BIND_SERVICE, as tempomat-proxy.service does; "+
+		"or run setcap cap_net_bind_service=+ep %s; or listen on port %d or a higher one", first, self, first)
 }
 
 // user names the user of this process.

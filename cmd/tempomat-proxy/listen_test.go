@@ -34,7 +34,7 @@ func TestListenHints(t *testing.T) {
 		is      error
 		parts   []string // none: no hint
 	}{
-		{":80", syscall.EACCES, []string{"ports below 1024 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "from 1024 on"}},
+		{":80", syscall.EACCES, []string{"ports below 1024 (", "AmbientCapabilities=CAP_NET_BIND_SERVICE", "setcap cap_net_bind_service=+ep /", "listen on port 1024 or"}},
 		{"[::1]:99", syscall.EACCES, []string{"ports below 1024 ("}},
 		{":1024", syscall.EACCES, nil},
 		{"unix:/srv/a.sock", syscall.EACCES, []string{"isn't allowed to create /srv/a.sock"}},

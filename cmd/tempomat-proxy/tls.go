@@ -172,7 +172,7 @@ func entryOf(socket handover.Socket, entries []config.Listener) (config.Listener
 	first := entries[0]
 	for _, l := range entries {
 		if l.Address = first.Address; l != first {
-			return first, fmt.Errorf("the socket %s was passed by systemd (LISTEN_FDS), but is not in listen, and the entries there differ. Add it, with or without TLS", socket.Addr())
+			return first, fmt.Errorf("systemd passed the socket %s (LISTEN_FDS), but listen has no entry for it, and the entries of listen have different options. Add an entry for the socket", socket.Addr())
 		}
 	}
 	return first, nil

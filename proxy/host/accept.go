@@ -160,7 +160,7 @@ func removeStaleSocket(path, network string) error {
 			return fmt.Errorf("another process already answers on %s", path)
 		}
 	} else if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("can't find out whether another process answers on %s: %w", path, err)
+		return fmt.Errorf("can't determine whether another process answers on %s: %w", path, err)
 	}
 	return os.Remove(path)
 }

@@ -35,7 +35,7 @@ func ListenMetrics(ctx context.Context, address string, log *zap.Logger) net.Lis
 		log.Error("can't listen on the metrics address; Prometheus can't read the metrics", zap.Error(err))
 		return nil
 	}
-	log.Info("metrics", zap.Stringer("address", l.Addr()))
+	log.Info("serving metrics", zap.Stringer("address", l.Addr()))
 	return netutil.LimitListener(l, mostScrapers)
 }
 
@@ -63,7 +63,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, what string, log
 	end := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer end()
 	if err := s.Serve(l); ctx.Err() == nil {
-		log.Error(what+" ended", zap.Error(err))
+		log.Error(what+" stopped unexpectedly", zap.Error(err))
 	}
 }
 

@@ -258,6 +258,6 @@ func LogChanges(log *zap.Logger, changes []config.Change) {
 			log.Warn("a changed setting takes effect only after a restart", fields...)
 			continue
 		}
-		log.Info("changed", fields...)
+		log.Info("setting changed", fields...)
 	}
 }

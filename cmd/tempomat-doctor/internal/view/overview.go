@@ -62,9 +62,9 @@ func (m *Model) findings() (all []finding) {
 		return all
 	}
 	if o.Mode == "observe" {
-		say(Warning, "The CPUs are full and people's pages are slow. tempomat only observes (throttle.mode), so it holds no request back.")
+		say(Warning, "The CPUs are full and people's pages are slow. tempomat only observes (throttle.mode), so it delays no requests.")
 	} else {
-		say(Bad, "The CPUs are full and people's pages are slow, but tempomat holds no request back. "+
+		say(Bad, "The CPUs are full and people's pages are slow, but tempomat delays no requests. "+
 			"Check in pane 6 (gate) that the numbers of CPUs and workers are right.")
 	}
 	return all
@@ -153,7 +153,7 @@ func (m *Model) holders(say func(style Style, format string, args ...any)) {
 	if g.Holding > 0 {
 		text += fmt.Sprintf(", %s of them by requests that compute little", Count(min(g.Holding, g.Busy)))
 	}
-	say(Plain, "%s. Most common requests there: %s by %s, for %s.", text, Count(places[0].Count), Text(places[0].Group), Text(places[0].Shape))
+	say(Plain, "%s. Most common requests: %s by %s, for %s.", text, Count(places[0].Count), Text(places[0].Group), Text(places[0].Shape))
 }
 
 // people describes how long known clients wait.

@@ -112,7 +112,7 @@ func TestFindings(t *testing.T) {
 			for i := range o.Groups {
 				o.Groups[i].Waiting, o.Groups[i].P95 = 0, 9
 			}
-		}, "! The CPUs are full and people's pages are slow, but tempomat holds no request back.", "2 wait"},
+		}, "! The CPUs are full and people's pages are slow, but tempomat delays no requests.", "2 wait"},
 		{"it only observes", func(o *api.OverviewReply) {
 			o.Mode = "observe"
 			for i := range o.Groups {
@@ -123,7 +123,7 @@ func TestFindings(t *testing.T) {
 			o.CPU, o.Wasted, o.Use, o.Gate.Utilisation, o.Gate.Busy, o.Gate.Holding = 0.16, 0, 0.03, 0.03, 16, 14
 			o.Places = []api.PlaceRow{{Group: "strangers", Shape: "/export", Count: 14}}
 		}, "  The CPUs have room: 3 % of the CPUs are in use; in the last 10 s, requests used 2 %, and all programs except niced ones 3 %.\n" +
-			"  Workers: 16 of 16 are in use, 14 of them by requests that compute little. Most common requests there: 14 by strangers, for /export.", "CPU time"},
+			"  Workers: 16 of 16 are in use, 14 of them by requests that compute little. Most common requests: 14 by strangers, for /export.", "CPU time"},
 		{"estimated", func(o *api.OverviewReply) { o.Estimated = 0.9 }, "requests used 93 % (estimated from their duration)", "has room"},
 		{"nobody has left", func(o *api.OverviewReply) { o.Wasted = 0 }, "The server is full", "wasted"},
 	} {

@@ -54,7 +54,7 @@ func (w *worker) carryOut(ctx context.Context, j *journal, steps []step) error {
 			fmt.Fprintf(w.out, "%v\nUndoing everything:\n", err)
 			// WithoutCancel is needed, because the steps must also be undone after an interrupt.
 			if back := w.undo(context.WithoutCancel(ctx), j); back != nil {
-				return errors.Join(err, fmt.Errorf("and undoing the changes failed; to try again: tempomat-proxy setup -undo: %w", back))
+				return errors.Join(err, fmt.Errorf("the changes could not be undone: %w. To try again: tempomat-proxy setup -undo", back))
 			}
 			return fmt.Errorf("%w; all changes were undone", err)
 		}
@@ -187,7 +187,7 @@ func (w *worker) sameAnswer(ctx context.Context, p Probe, before int) error {
 			if err != nil {
 				return fmt.Errorf("no answer: %w", err)
 			}
-			return fmt.Errorf("it answers with status %d, but before it answered with %d", status, before)
+			return fmt.Errorf("it returns status %d, but returned %d before", status, before)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
