@@ -140,7 +140,7 @@ func (r *Reader) unknown(at Source, key, prefix string, table []Setting) {
 		if meant := meant(key, prefix, table); meant != "" {
 			problem += fmt.Sprintf("; did you mean %q?", meant)
 		} else if names := inside(table, prefix); len(names) > 0 && len(names) <= mostNamed {
-			problem += "; there " + isOrAre(names) + " " + keyNames(names)
+			problem += "; allowed here: " + listed("and", names)
 		}
 	}
 	r.Fault(at, "", problem)
@@ -351,13 +351,6 @@ func keyNames(names []string) string {
 		return "the key " + names[0]
 	}
 	return "the keys " + listed("and", names)
-}
-
-func isOrAre(names []string) string {
-	if len(names) == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // listed joins words as in a sentence, for example "a, b and c".
