@@ -79,7 +79,7 @@ func besiege(b *testing.B, known bool) {
 		first, second = second, upcoming
 	}
 	if n := l.GateState().Queued; n < waiting-2 || n > waiting+2 {
-		b.Fatalf("%d wait", n)
+		b.Fatalf("%d requests wait", n)
 	}
 }
 

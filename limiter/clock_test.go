@@ -76,6 +76,6 @@ func TestUseFades(t *testing.T) {
 		t.Errorf("at an earlier time: %g are left at %v", u.sum, u.at)
 	}
 	if got := u.rate(21 * time.Second); math.Abs(got-(3+3/math.E)/math.E/10) > 1e-9 {
-		t.Errorf("a rate of %g", got)
+		t.Errorf("the rate is %g", got)
 	}
 }

@@ -88,15 +88,15 @@
 // Leaving room. A client whose lead is more than half a CPU-second is over its share (overShare). All
 // strangers count as over their share.
 //
-//   - When a client within its share sends a request of up to 100 ms or of more than 1.6 s, running requests
-//     of clients over their share don't count towards n. For a request between 100 and 400 ms, they don't
-//     count only while CPUs are idle or the kernel takes the CPUs from clients over their share (Passes:
+//   - When a client within its share sends a request of up to 100 ms or of more than 1.6 s, running requests of
+//     clients over their share don't count towards n. For a request between 100 and 400 ms, this applies only
+//     while CPUs are idle or the kernel takes the CPUs from clients over their share (Passes:
 //     dbcrawl-300ms-300ms, flat1+steps).
 //   - A request of more than 400 ms from a client over its share starts only if the other clients left a CPU
 //     free in the last 10 s (Leaves: dear-people300ms-crawl5s, dear-people150ms-crawl2s).
 //   - That check ignores longer requests that are running (LeavesLonger: exports60s-3conn-pages300ms,
-//     exports60s-20conn-pages300ms). It lets one more request start if the client is within its share by then,
-//     or while a CPU is idle (LeavesMore: crawl1-8cpu). It doesn't apply while a request computes that at first
+//     exports60s-20conn-pages300ms). It lets one more request start if the client is within its share again, or
+//     while a CPU is idle (LeavesMore: crawl1-8cpu). It doesn't apply while a request computes that at first
 //     only held a worker.
 //
 // Strangers. Unknown clients are called strangers. All strangers together share one turn, as if they were one
@@ -104,15 +104,15 @@
 //
 //   - All strangers together have half the sum of all other clients' shares, or 1/2 if that is more
 //     (OthersPart: new+posing120).
-//   - Strangers' requests of different sizes take turns. When a stranger arrives and no other stranger waits
-//     with a request of that size, the size joins at the earliest turn of the other sizes. Strangers that got
-//     less than their share can catch up by four requests at most (Credit: new+posing120).
+//   - Strangers' requests of different sizes take turns. If a stranger's request arrives while no other of its
+//     size waits, the turn of this size begins at the earliest turn of the other sizes. Strangers that got less
+//     than their share can catch up by four requests at most (Credit: new+posing120).
 //   - Strangers' requests of one size are ordered by these criteria, the most important first. Prefetches go
 //     last. Requests of clients that sent back a cookie (Passed: heavy+again-40+redirect,
 //     heavy+follow-40+redirect), and short requests for parts of a page that was just served (Parts:
 //     new+shot40-parts), go before the rest. Clients with fewer answers go first (Fewest:
-//     new+dist120-samepath). Requests that waited for less than a second go before those that waited longer
-//     (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
+//     new+dist120-samepath). Requests that have waited for less than a second go before those that have waited
+//     longer (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
 //   - For five seconds after a stranger has waited for a second, the newest of those with fewer than five
 //     answers goes first, because the older ones have probably given up (Newest: new+lightshot100,
 //     res-flat-13/s).
@@ -120,12 +120,12 @@
 // Workers. Every request at the backend holds a worker, even after its client disconnected.
 //
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
-//     stream-40x1, poll-20). Requests of up to 1.6 s end soon. They leave only as many workers as short
+//     stream-40x1, poll-20). Because requests of up to 1.6 s end soon, they leave only as many workers as short
 //     requests have used at once in the last 10 to 20 s, but at least one. A request whose client is still
 //     sending the body doesn't count as one that ends soon (Uploads: novel-chunks-3x5).
 //   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
 //     the backend, its other short requests wait. If such requests hold as many workers as are kept, short
-//     requests wait if their client is over its share or holds a worker (Misjudges:
+//     requests wait if their client is over its share or holds a worker with a longer request (Misjudges:
 //     read-spool-32MB-1x24-cold, misguess8addr).
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).

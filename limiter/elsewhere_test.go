@@ -36,7 +36,7 @@ func TestFewSitesOfAClient(t *testing.T) {
 			sites[n] = at(n)
 			v := c.visit(sites[n])
 			if v.site != sites[n] || !v.known || v.first != 7 || c.visit(sites[n]) != v {
-				t.Errorf("%s: it is %+v at %s", name, *v, n)
+				t.Errorf("%s: the client is %+v at %s", name, *v, n)
 			}
 			if v.share, v.virtualTime = 0.5, 10+x.lead[n]; n == "b" {
 				v.share = cmp.Or(x.share, v.share)

@@ -38,7 +38,7 @@ func TestLongerOnesAreNotWaitedFor(t *testing.T) {
 		if x.ofItsPart > 0 {
 			g.divided, g.home.used.sum, g.home.among.share = true, x.ofItsPart*usedFor, 1
 		}
-		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: it starts", name)
+		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: the request starts", name)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // had more service than its share. The difference is called its lead.
 type flow struct {
 	virtualTime float64 // virtual CPU-seconds per unit of share
-	share       float64 // of the machine; for a site, relative to the other sites
+	share       float64 // part of the machine; for a site, relative to the other sites
 	work        int     // requests that wait or run
 }
 
@@ -83,7 +83,7 @@ type client struct {
 
 	first   time.Duration // when it was first seen
 	answers int32         // requests that ran
-	queued  int32         // in all lanes
+	queued  int32         // requests in all lanes
 	running int32         // at the backend
 	// misjudged is how many of the running requests arrived as short ones but aren't short.
 	misjudged int32
@@ -314,7 +314,7 @@ const (
 	// arrival. Cheap pages, and pages of clients with a high standing, therefore go before others that arrived
 	// earlier.
 	baseMultiplier = 2
-	debtMultiplier = 16   // what the deepest debt adds to the multiplier
+	debtMultiplier = 16   // the amount that the deepest debt adds to the multiplier
 	inheritedDebt  = 0.25 // the part of its networks' and User-Agent's debt that a client bears if it owes nothing itself
 	aheadFrom      = 0.5  // a client with a lead above this, in CPU-seconds, counts as over its share
 )
@@ -327,8 +327,8 @@ type ranking struct {
 
 // levelQueue holds, for one level, the first request of each client's lane.
 type levelQueue struct {
-	underShare headHeap // of clients within their share
-	overShare  headHeap // of clients over their share
+	underShare headHeap // heads of clients within their share
+	overShare  headHeap // heads of clients over their share
 	strange    headHeap // strangers' heads, in the order of their turns
 	turn       float64  // the clock at which the strangers' turn began
 }

@@ -47,7 +47,7 @@ func TestASessionIsKnownOnceItsAddressIs(t *testing.T) {
 	}
 	w.run(strangerFor)
 	if !ask(false).Verdict().Known {
-		t.Error("its address is a stranger")
+		t.Error("the session's address is a stranger")
 	}
 	if !ask(true).Verdict().Known {
 		t.Error("the session is a stranger, although its address is known")

@@ -73,7 +73,7 @@ func TestWaitingRequestsAreCounted(t *testing.T) {
 		t.Errorf("%d wait, %d run, for %.2f s on average; want 3, 0, %.2f s", r.Waiting, r.Running, r.Wait, want)
 	}
 	if r, _ := w.Find(w.now, by("hogs")[0]); r.Running != 2 || r.Waiting != 0 || r.Wait != 0 {
-		t.Errorf("who runs: %+v", r)
+		t.Errorf("the row of the running client: %+v", r)
 	}
 	w.Leave(w.now, xs[2])
 	w.done(running[0], 400*time.Millisecond)

@@ -233,7 +233,7 @@ type queueEntry struct {
 	stale      bool          // it has waited for longer than patience
 	class      uint8         // order among strangers; 0 for known clients
 	beyond     bool          // it started although there was no room, because the gate delays no request
-	asked      time.Duration // when it began to wait, for a cap or here
+	asked      time.Duration // when it began to wait, for a cap or at the gate
 	gated      time.Duration // when it arrived at the gate, after any wait for a cap
 	paid       float64       // CPU-seconds that its flow was charged
 	served     float64       // CPU-seconds by which it has advanced its site's clock
@@ -648,7 +648,7 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	t.likelyIdle, t.running, t.sure, t.guess = e.Idle.Seconds(), e.Running.Seconds(), e.Sure, e.Guess.Seconds()
 	to := g.levelOf(t)
 	estimate := t.guess
-	t.guess = guess // what its keys were charged; kept until the request has moved
+	t.guess = guess // the guess that its keys were charged; kept until the request has moved
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)

@@ -2,7 +2,7 @@ package limiter
 
 import "tempomat/limiter/account"
 
-// These invariants concern requests that hold a worker for long. They hold between two calls.
+// These invariants concern requests that hold a worker for long. They are true between two calls.
 
 // checkHolds counts held workers again: in total, for each key and for each client.
 func (s *siege) checkHolds(t fataler) {

@@ -41,7 +41,7 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 	expect(200*time.Millisecond, 5, 2, 3)
 	w.run(100 * time.Millisecond)
 	style, page := w.light("holder"), w.light("person")
-	w.expectPhase(t, "its style sheet", style, computing)
+	w.expectPhase(t, "the address's style sheet", style, computing)
 	w.expectPhase(t, "a person's page", page, computing)
 	expect(300*time.Millisecond, 5, 2, 3)
 	testkit.Same(t, 2, w.gate.shortUse.most(), "workers that short requests have used")

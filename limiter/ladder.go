@@ -9,7 +9,7 @@ import (
 // Requests differ in size by a factor of a thousand. On a server that shares its CPUs evenly, a few long
 // requests hardly delay a short one; only requests of its own size do. Sizes therefore form a ladder, on which
 // each rung is four times as long as the one below it. A request may compute if only a few requests as short or
-// shorter compute; longer ones don't count. No configuration has to say which pages are light or heavy.
+// shorter compute; longer ones don't count. Pages needn't be configured as light or heavy.
 //
 // The idea comes from size-based scheduling, as in a multi-level feedback queue (Corbató et al., 1962) and in
 // 2DFQ (Mace et al., SIGCOMM 2016), which keeps requests of different sizes apart.
@@ -327,7 +327,7 @@ func (u *use) rate(at time.Duration) float64 {
 // leavesCPU reports whether a long request may start although its client is over its share. Once it runs, it
 // takes its part of the CPUs for seconds, even if other requests arrive. Such requests may therefore compute
 // only on the CPUs that the other clients recently left free, rounded. A few more may start while a CPU is
-// idle, and one more if the client is within its share by now. As on the ladder, longer requests don't count;
+// idle, and one more if the client is within its share again. As on the ladder, longer requests don't count;
 // otherwise, clients would wait until a few exports of a minute end, and would give up. While requests compute
 // for which the ladder made no room, one more takes nothing from other clients. If its site has recently used
 // less than its part, the request needn't leave a CPU free. Otherwise, a small site with long pages would get
@@ -388,7 +388,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	case n.fixed:
 	case g.roomShort && utilisation < idleBelow:
 		more := max(1, n.slots/byPart)
-		if before && utilisation < idleBelow/2 { // with this, forty pages that wait for another service all start within three seconds
+		if before && utilisation < idleBelow/2 { // this lets forty pages that wait for another service start within three seconds
 			more = n.slots
 		}
 		n.slots = min(n.slots+more, n.workers)

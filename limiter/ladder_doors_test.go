@@ -125,7 +125,7 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 	for name, x := range map[string]struct {
 		level  level
 		within bool
-		owed   bool    // the client is within its share by now
+		owed   bool    // the client is within its share again
 		used   float64 // CPUs that the others have recently used
 		there  int     // long requests of clients over their share
 		busy   int     // all requests that compute
@@ -145,8 +145,8 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 		"the others use still more, a CPU is idle": {level: 3, used: 1.8, there: 0, busy: 1, want: false},
 		"a quarter is free of four CPUs":           {level: 3, cpus: 4, used: 3.7, there: 0, busy: 4, want: true},
 		"less than a quarter is free of four CPUs": {level: 3, cpus: 4, used: 3.8, there: 0, busy: 4, want: false},
-		"now within its share, no CPU left":        {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
-		"now within its share, one more goes":      {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
+		"within its share again, no CPU left":      {level: 3, owed: true, used: 1.6, there: 1, busy: 2, want: false},
+		"within its share again, one goes":         {level: 3, owed: true, used: 1.5, there: 1, busy: 2, want: true},
 		"up to 400 ms":                             {level: level(passRung), used: 9, there: 9, busy: 9, want: true},
 		"within its share":                         {level: 3, within: true, used: 9, there: 9, busy: 9, want: true},
 		"hardly computes":                          {level: waitsAt(3), used: 9, there: 9, busy: 9, want: true},
@@ -167,6 +167,6 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 		if r.applied = 2; x.owed { // without this request's charge, the client would be ahead by one CPU-second
 			r.applied = 3
 		}
-		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: it starts", name)
+		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: the request starts", name)
 	}
 }

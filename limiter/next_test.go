@@ -43,7 +43,7 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 		computing, tiny int
 		guess           float64
 		longer          level // where another request waits; 0: none does
-		other           bool  // whether one that isn't tiny waits among those of clients over their share
+		other           bool  // whether a request that isn't tiny waits among those of clients over their share
 		starts          bool
 	}{
 		{name: "two others compute", computing: 2, guess: 0.0005},
@@ -54,8 +54,8 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 		{name: "25 tiny ones and another compute", computing: 26, tiny: 25, guess: 0.0005},
 		{name: "the request isn't tiny", computing: 2, tiny: 2, guess: 0.0011},
 		{name: "a longer one waits", computing: 2, tiny: 2, guess: 0.0005, longer: 1},
-		{name: "one of an unknown kind waits", computing: 2, tiny: 2, guess: 0.0005, longer: fresh},
-		{name: "one that isn't tiny waits", computing: 2, tiny: 2, guess: 0.0005, other: true},
+		{name: "a request of an unknown kind waits", computing: 2, tiny: 2, guess: 0.0005, longer: fresh},
+		{name: "a request that isn't tiny waits", computing: 2, tiny: 2, guess: 0.0005, other: true},
 	} {
 		g := shaped()
 		g.home.clock.active, g.utilisation = 1, 1
@@ -122,7 +122,7 @@ func TestRoomToTry(t *testing.T) {
 	}{
 		"no request is running":       {func(*gate) {}, true},
 		"a probe is running":          {func(g *gate) { g.load.probing = 1 }, false},
-		"one was, and computes":       {func(g *gate) { g.load.probed = 1 }, true},
+		"a former probe computes":     {func(g *gate) { g.load.probed = 1 }, true},
 		"two were, and compute":       {func(g *gate) { g.load.probed = 2 }, false},
 		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
 		"thirteen are not short":      {func(g *gate) { g.load.held[5] = 13 }, true},

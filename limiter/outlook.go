@@ -21,9 +21,9 @@ type Outlook struct {
 	// Have is the current number of the requests that the Barrier counts, and Most is the largest number
 	// allowed. For BehindOwn, Have is how many requests of the same client are in front of this one.
 	Have, Most int
-	Paid       time.Duration // for Owes: how long until the Key's debt is paid
+	Paid       time.Duration // for Owes: the time until the Key's debt is paid
 	Lead       float64       // CPU-seconds that its client has had beyond its share; for a stranger, those of all strangers together
-	Guess      time.Duration // what it will likely cost
+	Guess      time.Duration // the likely cost
 	Waited     time.Duration
 	Size       time.Duration // the upper bound of the size with which it queues; 0: the longest size
 	Sure       bool          // the Guess is based on earlier answers
@@ -146,7 +146,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 		}
 	default: // the barrier has no counts
 	}
-	if barrier != BehindOwn { // for BehindOwn, Most isn't a bound of Have
+	if barrier != BehindOwn { // for BehindOwn, Most doesn't limit Have
 		o.Most = max(o.Most, o.Have) // the number of workers may have been corrected since, so Have may exceed Most
 	}
 }

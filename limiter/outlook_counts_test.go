@@ -47,7 +47,7 @@ func TestCountsOfWaitingRequests(t *testing.T) {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if r := x.level.rung(); r == rungs-1 && o.Size != 0 || r < rungs-1 && o.Size != seconds(r.most()) {
-			t.Errorf("%s: its size is up to %v", name, o.Size)
+			t.Errorf("%s: the size is up to %v", name, o.Size)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestRowShowsTheQueue(t *testing.T) {
 		t.Errorf("%+v, %+v", a, a.Client)
 	}
 	if hogs, _ := w.Find(w.now, by("hogs")[0]); hogs.Holds != 2 || hogs.Running != 4 || hogs.Waiting != 0 {
-		t.Errorf("who runs: %+v", hogs)
+		t.Errorf("the row of the client whose requests run: %+v", hogs)
 	}
 	if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
 		t.Errorf("the network of the running client: %+v", network)

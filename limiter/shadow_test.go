@@ -104,6 +104,6 @@ func TestShadowOfTheClient(t *testing.T) {
 	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
 		t.Errorf("%+v", v)
 	}
-	testkit.Same(t, 4*0.2/2, x.flow.share, "its share")
-	testkit.Same(t, baseMultiplier, v.CostMultiplier, "its cost multiplier")
+	testkit.Same(t, 4*0.2/2, x.flow.share, "the client's share")
+	testkit.Same(t, baseMultiplier, v.CostMultiplier, "the request's cost multiplier")
 }

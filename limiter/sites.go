@@ -29,7 +29,7 @@ type SiteInfo struct {
 type site struct {
 	name  string
 	among flow  // its virtual time is the site's start tag
-	clock clock // of the site's own flows
+	clock clock // the clock of the site's own flows
 
 	queues    [levels]levelQueue
 	parked    headHeap // requests whose keys hold too many workers

@@ -71,7 +71,7 @@ func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 			}
 		}
 		shaped().put(&Ticket{queueEntry: queueEntry{site: s, client: new(client), level: 2, stranger: true}})
-		testkit.Same(t, x.want, s.queues[2].turn, "%s: its turn", name)
+		testkit.Same(t, x.want, s.queues[2].turn, "%s: the level's turn", name)
 	}
 }
 

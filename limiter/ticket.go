@@ -44,8 +44,8 @@ type request struct {
 	uploads       bool // its client is still sending the body
 	face          uint8
 	siteName      string  // one of the policy's sites
-	standing      float64 // of its client
-	clientsBehind float64 // of its address
+	standing      float64 // the client's standing
+	clientsBehind float64 // how many clients are behind the address
 	came          time.Duration
 	likelyIdle    float64 // seconds
 	running       float64 // seconds

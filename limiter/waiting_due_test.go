@@ -92,13 +92,13 @@ func TestSooner(t *testing.T) {
 	}
 }
 
-// TestFirstWaitRequestsAdvance: when a request begins to wait, the limiter requests an Advance. While none
-// waits, it doesn't.
+// TestFirstWaitRequestsAdvance: when a request begins to wait, the limiter requests an Advance. While na
+// request waits, but no Advance was requested, it doesn't.
 func TestFirstWaitRequestsAdvance(t *testing.T) {
 	w := capped(nil)
 	testkit.Ready(w.Due()) // the request for an Advance from the new policy
 	if w.done(w.of("a", second), 2*second); testkit.Ready(w.Due()) {
-		t.Error("no request waits")
+		t.Error("an Advance was requested, but no request waits")
 	}
 	if w.of("a", 0); !testkit.Ready(w.Due()) {
 		t.Error("one waits")

@@ -184,7 +184,7 @@ func TestReloadReleasesRequests(t *testing.T) {
 	}
 	w.run(time.Millisecond)
 	if !testkit.Ready(ticket.Decided()) {
-		t.Error("it still waits")
+		t.Error("the request still waits")
 	}
 	if got := credit(t, w, "a"); got > -19 {
 		t.Errorf("level %v: the reload forgave debt", got)

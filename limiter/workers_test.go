@@ -156,7 +156,7 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 		t.Errorf("more workers than known are in use: %+v", g.workers)
 	}
 	if g.refute(time.Hour, 1); g.workers.n != 3 {
-		t.Errorf("so few: %+v", g.workers)
+		t.Errorf("the gate assumes too few workers: %+v", g.workers)
 	}
 }
 

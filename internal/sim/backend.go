@@ -32,7 +32,7 @@ type backend struct {
 	queue   []*request
 	version int
 	used    used
-	usedBy  map[string]float64 // by kind of client
+	usedBy  map[string]float64 // CPU-seconds, by kind of client
 }
 
 // used is the CPU time that was used, or that requests lacked.
@@ -210,7 +210,7 @@ type rank struct {
 	served float64 // the service that each request would have had since the start, in CPU-seconds
 }
 
-// jobs is a heap of requests, ordered by the value of served at which they are finished.
+// jobs is a heap of requests, ordered by the value that served will have when they are finished.
 type jobs []*request
 
 func (j jobs) Len() int           { return len(j) }

@@ -272,8 +272,8 @@ func beginMaster(hub any, m *member) {
 type besieged struct {
 	name  string
 	site  site
-	page  Page // of people
-	deep  Page // of crawlers, with the same path
+	page  Page // the page of people
+	deep  Page // the page of crawlers, with the same path
 	parts []Page
 }
 
@@ -340,8 +340,8 @@ type fleetRow struct {
 	long    float64 // duration in seconds
 
 	human, new, used float64 // percent of requests answered within a second, and of the CPUs
-	kilobytes        float64 // sent and received by each instance in a second
-	megabytes        float64 // of memory for each instance, including its part of the site and the clients
+	kilobytes        float64 // sent and received by each instance per second
+	megabytes        float64 // memory of each instance, including its part of the site and the clients
 }
 
 func (r *fleetRow) play(seed uint64) error {

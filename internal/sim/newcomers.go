@@ -142,7 +142,7 @@ func Redirects() (all []Scenario) {
 	return append(all, crawlerRedirects()...)
 }
 
-// redirects returns a scenario in which the attack may hardly delay known people.
+// redirects returns a scenario with an attack that may delay known people only slightly.
 func redirects(name string, s site, clients func() []*Client) Scenario {
 	return Scenario{
 		Name: name + "+redirect", CPUs: 2, Workers: 16, site: s, Redirect: true, end: 240, clients: clients,

@@ -12,7 +12,7 @@ import (
 type Scenario struct {
 	Name    string
 	CPUs    float64
-	Workers int    // of the backend
+	Workers int    // the backend's number of workers
 	Unset   bool   // the number of workers isn't configured in the proxy
 	Finds   bool   // the proxy finds the number of workers in the backend's configuration
 	Blind   bool   // the proxy can see only the machine, not the backend

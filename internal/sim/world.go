@@ -21,7 +21,7 @@ type World struct {
 	number  int
 	from    float64 // start of the measurement
 
-	latency map[string][]float64 // by kind of client; failures are infinite
+	latency map[string][]float64 // seconds, by kind of client; failures count as infinite
 	usedBy  map[string]float64   // CPU-seconds by kind of client, used before from
 	used    float64
 	held    int     // the largest number of requests that waited at once

@@ -24,7 +24,7 @@ type Bucket[V any] struct {
 // needs them, because in a table larger than the CPU cache, a request spends most of its time here waiting for
 // memory.
 type bucket struct {
-	hash     uint32      // of the key; never changes
+	hash     uint32      // the key's hash; never changes
 	pins     int32       // requests that are charged to the bucket or wait for it; above 0, it is never evicted
 	lock     *sync.Mutex // the shard's; never changes
 	terms    *Terms
@@ -220,7 +220,7 @@ const (
 // average is the recent use of a key. Rates decay exponentially with time, so an idle key sinks in the
 // doctor's table. The wait is an average over requests and doesn't decay with time.
 type average struct {
-	last      time.Duration // of the latest request
+	last      time.Duration // the time of the latest request
 	wait      float32       // s
 	n         uint8         // how many requests the average covers, up to mostLatest
 	cpu, reqs float32       // CPU-s/s and requests/s at last
@@ -260,7 +260,7 @@ type Reservation[V any] struct {
 	debtRatio float32    // the key's debt ratio when the reservation was made
 	reserved  bool       // the first charge was made and hasn't been undone
 
-	Until  time.Duration // for an external class: until when the other instances delay the request, as known at its arrival
+	Until  time.Duration // for an external class: the time until which the other instances delay the request, as known at its arrival
 	Factor float64       // set by Settle: the factor by which the terms were multiplied
 }
 

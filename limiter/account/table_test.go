@@ -74,7 +74,7 @@ func TestUnknownKeysHaveTheirBurst(t *testing.T) {
 		t.Errorf("%+v, %v", s, of)
 	}
 	if owes, by := x.Debt(0, key("a")); owes != 0 || by != nil || by.Concerns(owes) {
-		t.Errorf("it owes %v", owes)
+		t.Errorf("the key owes %v", owes)
 	}
 	var r reservation
 	if x.Lookup(0, key("a"), &r, 1, true); r.Bucket != nil || x.Len() != 0 {

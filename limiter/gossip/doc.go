@@ -19,9 +19,9 @@
 //
 // While a fleet is split, each part serves up to the full limit, because each instance divides the burst by the
 // number of instances that it sees. If both parts charged each other afterwards for that time, clients would
-// have to wait too long. When two instances meet, neither therefore charges for a series that the other began
-// earlier; the first total received is only the base for later ones. Two instances that received nothing from
-// each other for 6.4 s meet again in the same way.
+// have to wait too long. For this reason, when two instances meet, neither charges for a series that the other
+// began earlier; the first total received is only the base for later ones. Two instances that received nothing
+// from each other for 6.4 s meet again in the same way.
 //
 // Debts are exchanged in states, by memberlist's push/pull over TCP: when an instance joins, and with a random
 // member every ten seconds. A state contains debts, and the totals that the debts include. An instance that has

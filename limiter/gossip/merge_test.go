@@ -159,7 +159,7 @@ func TestSeries(t *testing.T) {
 		what    string
 		key     string
 		count   count
-		charged time.Duration // of the key, in total
+		charged time.Duration // the key's total charges
 	}{
 		{"the series began before the nodes met", "old", count{10, 7e6}, 0},
 		{"the series continues", "old", count{10, 8e6}, time.Second},

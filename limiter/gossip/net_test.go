@@ -35,7 +35,7 @@ func (s settled) Run() int {
 // network is the loopback interface with cables that can be cut.
 type network struct {
 	mu    sync.Mutex
-	sides map[string]int // of a split, by address; other addresses are on side 0
+	sides map[string]int // the sides of a split, by address; other addresses are on side 0
 }
 
 func (n *network) split(side int, addresses ...string) {
@@ -210,7 +210,7 @@ func TestHostWithoutAKey(t *testing.T) {
 		taken = append(taken, <-transport.StreamCh())
 	}
 	if _, err := dial("127.0.0.2").Read(make([]byte, 1)); err == nil {
-		t.Error("one address has more connections than it may")
+		t.Error("one address has more connections than the limit")
 	}
 	peer := dial("127.0.0.3")
 	x := <-transport.StreamCh()

@@ -145,7 +145,7 @@ func TestOnlySpendingIsOffered(t *testing.T) {
 	testkit.Must(t, err)
 	for range 100 {
 		if !s.Offer(limiter.Charge{Key: testKey("a"), Event: limiter.Rejected}) {
-			t.Fatal("dropped")
+			t.Fatal("a charge was dropped")
 		}
 	}
 	n := 0

@@ -69,7 +69,7 @@ func (k *Clients) Learn(now time.Time, packet []byte) {
 // Learnt returns a number that changes whenever another instance has reported a known client.
 func (k *Clients) Learnt() uint32 { return k.learnt.Load() }
 
-// Has reports whether a client is known. A lookup prolongs how long a known client is remembered.
+// Has reports whether a client is known. A lookup extends the time for which a known client is remembered.
 func (k *Clients) Has(at time.Duration, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

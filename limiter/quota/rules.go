@@ -185,7 +185,7 @@ const (
 type standings []standing
 
 type standing struct {
-	name   string // of the rule
+	name   string // the rule's name
 	bucket Bucket
 	is     Status
 }
@@ -203,7 +203,7 @@ func (s standings) fields(how Headers) map[string][]string {
 		s.setDraft(h)
 		return h
 	}
-	worst := s[0].is // of the rule with the least room
+	worst := s[0].is // the status of the rule with the least room
 	for _, x := range s[1:] {
 		if x.is.Blocked || x.is.Remaining < worst.Remaining {
 			worst = x.is

@@ -84,7 +84,7 @@ func TestOnTheWire(t *testing.T) {
 	sub.Write([]byte("\x04\x0a\x09SUBSCRIBE"))
 	// The master is present, so the gatekeeper asks for its orders.
 	if got := append(sub.frame(), sub.frame()...); !bytes.Equal(got, []byte("\x01\x04foo\x00\x00\x06RESYNC")) {
-		t.Errorf("asked with %q", got)
+		t.Errorf("the gatekeeper asked with %q", got)
 	}
 	master.Write([]byte("\x01\x04foo\x00\x00\x0aRESYNCDONE"))
 	testkit.Eventually(t, "the gatekeeper is synchronised", func() bool { return g.State()[0].Synced })
