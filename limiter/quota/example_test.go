@@ -35,6 +35,10 @@ func ExampleRules_Count() {
 	ask("/elsewhere")
 	now = now.Add(20 * time.Second)
 	ask("/login")
-	// Output: /login passes ["login";r=1;t=10] /login/again passes ["login";r=0;t=20] /login is refused by
-	// login for 10s /elsewhere passes [] /login passes ["login";r=1;t=10]
+	// Output:
+	// /login passes ["login";r=1;t=10]
+	// /login/again passes ["login";r=0;t=20]
+	// /login is refused by login for 10s
+	// /elsewhere passes []
+	// /login passes ["login";r=1;t=10]
 }
