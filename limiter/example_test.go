@@ -37,6 +37,9 @@ func Example() {
 		l.Settle(now, t, cost) // when the backend has answered
 		l.Leave(now, t)
 	}
-	// Output: came at 0s, waited 0s came at 500ms, waited 0s it owes from the page before came at 1s, waited
-	// 200ms
+	// Output:
+	// came at 0s, waited 0s
+	// came at 500ms, waited 0s
+	// it owes from the page before
+	// came at 1s, waited 200ms
 }
