@@ -28,7 +28,7 @@ func Example() {
 		select {
 		case <-t.Decided():
 		default:
-			fmt.Println("it owes from the page before")
+			fmt.Println("it still owes for the page before")
 			now = next
 			l.Advance(now)
 			<-t.Decided()
@@ -40,6 +40,6 @@ func Example() {
 	// Output:
 	// came at 0s, waited 0s
 	// came at 500ms, waited 0s
-	// it owes from the page before
+	// it still owes for the page before
 	// came at 1s, waited 200ms
 }

@@ -11,8 +11,8 @@ type bar struct {
 	failed         float64 // percent
 }
 
-// demand returns the result that the gate must achieve: at least nine tenths of the bar. If almost all requests
-// were served then, almost all must be served now.
+// demand returns the result that the gate must achieve, which may be about a tenth worse than the bar. If
+// almost all requests were served then, almost all must be served now.
 func (b bar) demand() Demand {
 	missing := min(0.1*b.good, 2+100-b.good)
 	return Demand{Kind: b.kind, Good: (b.good - missing) / 100, P95: 1.1 * b.p95, Failed: (1.1*b.failed + 2) / 100}
@@ -129,7 +129,7 @@ type reference struct {
 	p95            [5]float64
 }
 
-// limit requires that a scenario's clients achieve at least nine tenths of the reference. machine is 0 for the
+// limit requires that the p95 of a scenario's clients is at most 1.1 times the reference. machine is 0 for the
 // machine with two CPUs, or otherwise an index into machines plus one.
 func (s *Scenario) limit(machine int) {
 	for _, r := range references() {

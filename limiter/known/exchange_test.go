@@ -176,7 +176,7 @@ func TestWorthlessPackets(t *testing.T) {
 }
 
 // TestMoreFactsThanCanBeSent: the latest entries are sent, and lost ones are sent again with the next packet.
-// One of the instances sends an entry that is still true every few minutes.
+// Every few minutes, one of the instances sends each entry that is still true again.
 func TestMoreFactsThanCanBeSent(t *testing.T) {
 	a, b, c := newInstance(1), newInstance(1), newInstance(1)
 	const many = 1000

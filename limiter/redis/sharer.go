@@ -382,14 +382,16 @@ func (p pending) forget(now time.Time, age time.Duration) (lost uint64) {
 // logs, and adds packets to the second log. It returns the time in microseconds, a list, and a page of each
 // log. The list contains how many microseconds each key owes, 0 or less if it owes nothing. If a part fails,
 // its error replaces its result. If the server was unresponsive until after the deadline, the script charges
-// nothing, and the list is empty. KEYS are the log of keys that owe, the log of packets, and the accounts. ARGV
-// begins with eight numbers: (1) the deadline, as Unix time in microseconds, or 0 for none; for the first log,
-// (2) its length, (3) where to continue reading and (4) how many entries to read; for the log of packets, (5)
-// where to continue reading, (6) how many entries to read, (7) its length and (8) for how many milliseconds an
-// entry is valid. Five values for each account follow: the charge, the burst, how far in the future the account
-// may be, how long the charged requests ran (all in microseconds), and the sealed key, which is empty if the
-// key may not be announced. The credit that a key earns while its requests run pays for them, even if the key
-// had its full burst. The remaining ARGV are packets.
+// nothing, and the list is empty.
+//
+// KEYS are the log of keys in debt, the log of packets, and the accounts. ARGV begins with eight numbers: (1)
+// the deadline, as Unix time in microseconds, or 0 for none; for the first log, (2) its length, (3) where to
+// continue reading and (4) how many entries to read; for the log of packets, (5) where to continue reading, (6)
+// how many entries to read, (7) its length and (8) for how many milliseconds an entry is valid. Five values for
+// each account follow: the charge, the burst, how far in the future the account may be, how long the charged
+// requests ran (all in microseconds), and the sealed key, which is empty if the key may not be announced. The
+// credit that a key earns while its requests run pays for them, even if the key had its full burst. The
+// remaining ARGV are packets.
 const shareScript = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -106,7 +106,7 @@ func (s *service) listen(ctx context.Context, w *smockron.Wire, opened chan<- er
 	return nil
 }
 
-// mostPackets limits how many packets are passed on per second. It is more than a fleet sends.
+// mostPackets limits how many packets are forwarded per second. It is more than a fleet sends.
 const mostPackets = 4000
 
 // push queues a message for the master. If the queue is full, it drops the oldest message, which matters least.
