@@ -169,7 +169,9 @@ func (s *Server) challenged(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isChallenge(r) || !s.challenges(w, r) {
+		if !isChallenge(r) {
+			h.ServeHTTP(w, r)
+		} else if hurryClient(w, r); !s.challenges(w, r) {
 			h.ServeHTTP(w, r)
 		}
 	})
@@ -206,12 +208,10 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.next.ServeHTTP(w, r)
 		return
 	}
+	hurryClient(w, r)
 	host := http1.HostName(r.Host)
 	target := r.URL.RequestURI()
 	if host == "" || !strings.HasPrefix(target, "/") || r.Method == http.MethodConnect {
-		if s, ok := w.(*front.Stream); ok { // its client may never read the text
-			_ = s.SetWriteDeadline(time.Now().Add(5 * time.Second)) // it never fails
-		}
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "this address only redirects to HTTPS, and this request has no host or path to redirect to", http.StatusBadRequest)
 		return
@@ -222,6 +222,18 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", "https://"+host+target)
 	w.WriteHeader(status)
+}
+
+// hurryClient limits how long a client may take to read a short answer that no exchange sends. Otherwise a client
+// that reads nothing would keep its connection's place for ever.
+func hurryClient(w http.ResponseWriter, r *http.Request) {
+	until := time.Now().Add(5 * time.Second)
+	if c := remembered(r.Context()); c != nil && r.ProtoMajor == 1 {
+		c.deadline = until // so that an exchange on the same connection sets its own
+	}
+	if s, ok := w.(served); ok {
+		_ = s.SetWriteDeadline(until) // if it fails, writing fails
+	}
 }
 
 // Retire stops accepting connections, because another process now accepts them, and sets how long the

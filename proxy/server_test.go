@@ -193,13 +193,27 @@ func TestProxiedClient(t *testing.T) {
 	r.checkLog(map[string]any{"client": "203.0.113.9"})
 }
 
-// TestRedirectThatIsNotRead: a stream ends even if its client doesn't read the refusal.
+// TestRedirectThatIsNotRead: a stream or a connection ends even if its client doesn't read the redirect.
 func TestRedirectThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) { s.entrance.Redirect = true })
+		r := startVirtual(t, http.NotFoundHandler(), func(s *setup) {
+			s.entrance.Redirect = true
+			s.server.Challenges = func(w http.ResponseWriter, _ *http.Request) bool { _, _ = io.WriteString(w, "x"); return true }
+		})
 		c := newReader(t, r.dial())
 		c.host = "a/b"
 		c.ask("/", 1)
+		for _, path := range []string{"/", "/.well-known/acme-challenge/x"} {
+			c1 := r.dial()
+			send(t, c1, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n")
+			defer func() {
+				_ = c1.SetDeadline(time.Now().Add(time.Second))
+				if _, err := c1.Write([]byte("G")); !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("%s: the connection is still open: %v", path, err)
+				}
+				_ = c1.Close()
+			}()
+		}
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
 		testkit.Same(t, 1, c.reset, "streams reset")
