@@ -23,6 +23,14 @@ const mostHandshake = 16 << 10
 // of an incomplete message that updates keys or begins another handshake.
 const mostForNothing = 24 << 10
 
+// Limits on records without data: clients hardly ever send them, and each may update keys, which costs as much as
+// ten short records. Every record counts as one, until Read returns its data. crypto/tls may take a thousand short
+// records from the connection before it returns the data of the first.
+const (
+	emptyPerSecond = 100
+	mostEmpty      = 2000
+)
+
 // secured is a TLS connection. Unlike a tls.Conn, it never blocks when it is closed.
 type secured struct {
 	*tls.Conn
@@ -33,7 +41,7 @@ type secured struct {
 }
 
 func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
-	b := &below{Conn: c, raw: raw, left: mostHandshake}
+	b := &below{Conn: c, raw: raw, left: mostHandshake, began: time.Now(), empty: newBudget(emptyPerSecond, mostEmpty, mostEmpty)}
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
@@ -75,6 +83,7 @@ func (s *secured) Close() error {
 func (s *secured) Read(p []byte) (n int, err error) {
 	if n, err = s.Conn.Read(p); n > 0 {
 		s.below.left = mostForNothing
+		s.below.empty.earn(1)
 	}
 	return n, err
 }
@@ -93,6 +102,12 @@ type below struct {
 	raw      syscall.RawConn // access to the descriptor; nil: there is none
 	buffered []byte          // bytes that were read already
 	left     int             // how many bytes may still come before the handshake is complete, or before the reader gets one
+
+	began time.Time
+	empty budget // bounds the records without data
+	heads int    // how many bytes of a record's head were read
+	head  uint64 // these bytes
+	rest  int    // how many bytes of the record are still to come
 
 	now bool    // whether reads use fd and don't wait
 	fd  uintptr // descriptor for reads; valid while now is true
@@ -115,6 +130,7 @@ func (nothing) Temporary() bool { return true }
 var (
 	errNothing          net.Error = nothing{}
 	errHandshakeTooLong           = errors.New("the handshake, or a message after it, is too long")
+	errEmpty                      = errors.New("too many TLS records have no data")
 )
 
 // Read implements net.Conn. It fails when the client has sent as much as it may.
@@ -123,7 +139,12 @@ func (b *below) Read(p []byte) (n int, err error) {
 		return 0, errHandshakeTooLong
 	}
 	p = p[:min(len(p), b.left)]
-	defer func() { b.left -= max(n, 0) }()
+	defer func() {
+		b.left -= max(n, 0)
+		if !b.empty.spend(time.Since(b.began), b.records(p[:max(n, 0)])) {
+			n, err = 0, errEmpty
+		}
+	}()
 	if b.turns == nil {
 		return b.receive(p)
 	}
@@ -135,6 +156,24 @@ func (b *below) Read(p []byte) (n int, err error) {
 	}
 	return n, err
 }
+
+// records returns how many records p completes the heads of.
+func (b *below) records(p []byte) (n int) {
+	for len(p) > 0 {
+		if took := min(b.rest, len(p)); took > 0 {
+			b.rest, p = b.rest-took, p[took:]
+			continue
+		}
+		b.head, p = b.head<<8|uint64(p[0]), p[1:]
+		if b.heads++; b.heads == recordHead {
+			n, b.heads, b.rest = n+1, 0, int(uint16(b.head)) //nolint:gosec // the length is in the last two bytes
+		}
+	}
+	return n
+}
+
+// recordHead is the size of a record's head, in bytes. The head ends with the length of the rest.
+const recordHead = 5
 
 // goOn waits for a turn to compute. It returns an error if either side has closed the connection
 // in the meantime.

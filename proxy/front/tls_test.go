@@ -568,3 +568,27 @@ func TestLongMessageAfterHandshake(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyRecords: a client may send its data in tiny records, also padded ones, but not in between many records
+// without data, because these may update keys.
+func TestEmptyRecords(t *testing.T) {
+	const all = 4000
+	for empty, want := range map[int]bool{0: true, 15: false} {
+		_, l, _, _ := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			_, _ = fmt.Fprint(w, n)
+		}), nil)
+		c := recording(t, l)
+		err := c.record(23, fmt.Appendf(nil, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", all))
+		for i := 0; i < all && err == nil; i++ {
+			for range empty {
+				err = errors.Join(err, c.record(23, nil))
+			}
+			err = errors.Join(err, c.record(0, append([]byte("x\x17"), make([]byte, i%500)...)))
+		}
+		n, _ := c.Read(make([]byte, 1))
+		if got := err == nil && n > 0; got != want {
+			t.Errorf("%d empty records before each byte: served %t, %v", empty, got, err)
+		}
+	}
+}
