@@ -71,9 +71,7 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 	}
 	empty := request("/")
 	empty.Header["X"] = []string{}
-	if id := appendHeaderID(nil, "X", empty.Header); id != nil {
-		t.Errorf("a header without a line gives the ID %q", id)
-	}
+	testkit.Same(t, nil, appendHeaderID(nil, "X", empty.Header), "the ID of a header without a line")
 }
 
 // TestKeyOf checks what an administrator may write as a key.

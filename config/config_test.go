@@ -26,9 +26,7 @@ func parse(t *testing.T, text string, env ...string) *Config {
 
 func TestNothingGivenIsDefault(t *testing.T) {
 	for _, text := range []string{"", "\n", "# only this\n", "---\n", "{}", "null", "throttle:\n"} {
-		if diff := cmp.Diff(Default(), parse(t, text), cmpPrefix); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
-		}
+		testkit.Same(t, Default(), parse(t, text), "%q", text)
 	}
 }
 
@@ -40,13 +38,9 @@ func TestHashMaxLen(t *testing.T) {
 		"{hashMaxLen: 1000, classes: {slash16: off}}": 3000,
 		"{classes: {a: {path: true, share: 1}}, hashMaxLen: 1000}": 5000,
 	} {
-		if got := parse(t, text).Table.Size; got != want {
-			t.Errorf("%s: table.size %d, want %d", text, got, want)
-		}
+		testkit.Same(t, want, parse(t, text).Table.Size, "%s: table.size", text)
 	}
-	if got := parse(t, "hashMaxLen: 1000", "TEMPOMAT_TABLE_SIZE=2048").Table.Size; got != 2048 {
-		t.Errorf("the environment's table.size is lost: %d", got)
-	}
+	testkit.Same(t, 2048, parse(t, "hashMaxLen: 1000", "TEMPOMAT_TABLE_SIZE=2048").Table.Size, "table.size of the environment")
 }
 
 func TestLoadFailures(t *testing.T) {
@@ -108,9 +102,7 @@ func TestChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Changed(parse(t, tt.old), parse(t, tt.new))); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Same(t, tt.want, Changed(parse(t, tt.old), parse(t, tt.new)), "changes")
 		})
 	}
 }
@@ -129,9 +121,7 @@ func TestReloaded(t *testing.T) {
 		"the same again":     {other, other, []Change{size}},
 		"what it began with": {other, begun, []Change{{Key: "cpuCount", Old: "2", New: "0"}}},
 	} {
-		if diff := cmp.Diff(c.want, Reloaded(Changed(c.before, c.after), Changed(begun, c.after))); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
+		testkit.Same(t, c.want, Reloaded(Changed(c.before, c.after), Changed(begun, c.after)), "%s", name)
 	}
 }
 
@@ -251,8 +241,6 @@ func TestIsServedAt(t *testing.T) {
 		{"site.example:80", "http://site.example", true}, {":80", "http://[::ffff:127.0.0.1]", true},
 		{"unix:/run/a", "unix:/run/a", true}, {"unix:/run/a", "unix:/run/b", false}, {"unix:/run/a", "http://127.0.0.1", false}, {":80", "unix:/run/a", false},
 	} {
-		if got := (Backend{URL: tc.backend}).IsServedAt(tc.listen); got != tc.is {
-			t.Errorf("%s at %s: %t", tc.backend, tc.listen, got)
-		}
+		testkit.Same(t, tc.is, (Backend{URL: tc.backend}).IsServedAt(tc.listen), "%s is served at %s", tc.backend, tc.listen)
 	}
 }

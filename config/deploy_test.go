@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"tempomat/config/form"
@@ -25,9 +24,7 @@ func TestShippedMasterFile(t *testing.T) {
 	testkit.Must(t, err)
 	want := DefaultMaster()
 	want.Domains = domainsOf(c, 4)
-	if diff := cmp.Diff(want, m); diff != "" {
-		t.Errorf("%s, -want +got:\n%s", file, diff)
-	}
+	testkit.Same(t, want, m, "%s", file)
 	data := testkit.ReadFile(t, file)
 	for _, s := range form.Own(masterSettings(DefaultMaster())) {
 		if key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]; !strings.Contains(data, key+":") {
@@ -97,9 +94,7 @@ func TestCompose(t *testing.T) {
 		if m := car.Coordination.Smockron.Masters; car.Coordination.Kind != "smockron" || len(m) != 1 || m[0].Control != "tcp://master:10005" {
 			t.Errorf("the proxies share by %+v", car.Coordination)
 		}
-		if diff := cmp.Diff(domainsOf(car, car.CPUCount), master.Domains); diff != "" {
-			t.Errorf("%s's classes and the master's domains, -want +got:\n%s", name, diff)
-		}
+		testkit.Same(t, domainsOf(car, car.CPUCount), master.Domains, "the master's domains, for the classes of %s", name)
 	}
 	if len(backends) != 3 || !isOf(master.Store, "redis:") {
 		t.Errorf("the backends are %v, want three; the master's store is %s", backends, master.Store)

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/internal/testkit"
 )
 
@@ -46,9 +44,7 @@ warning: t.yaml:1: gate.light: has no effect any more; remove it: tempomat learn
 	} {
 		var b strings.Builder
 		parse(t, file).Describe(&b, 2, false)
-		if diff := cmp.Diff(want, b.String()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", file, diff)
-		}
+		testkit.Same(t, want, b.String(), "%s", file)
 	}
 }
 

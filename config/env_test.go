@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
 func TestEnvironmentOverrides(t *testing.T) {
@@ -20,9 +20,7 @@ func TestEnvironmentOverrides(t *testing.T) {
 	want := parse(t, `{backend: {url: "http://env:81", timeout: 7s}, throttle: {mode: observe},
 		listen: [":80", "unix:/run/a.sock"], trustedProxies: [], admin: {listen: off},
 		classes: {slash32: {share: 0.25}, slash16: off, apiKey: {header: X-Key, share: 1}}}`)
-	if diff := cmp.Diff(want, c, cmpPrefix); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Same(t, want, c, "the configuration")
 }
 
 func TestEnvironmentFaults(t *testing.T) {
@@ -57,9 +55,7 @@ func TestEnvironmentFaults(t *testing.T) {
 			if err == nil {
 				t.Fatal("no fault")
 			}
-			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Same(t, tt.want, err.Error(), "faults")
 		})
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/config/form"
 	"tempomat/internal/testkit"
 )
@@ -66,7 +64,5 @@ func checkConfig(t *testing.T, c *Config) {
 	again.Classes, again.Exempt, again.Limits, again.Warnings = c.Classes, c.Exempt, c.Limits, c.Warnings
 	again.Robots.Known, again.Sites = c.Robots.Known, c.Sites
 	again.Coordination.Smockron.Domains = c.Coordination.Smockron.Domains
-	if diff := cmp.Diff(c, again, cmpPrefix); diff != "" {
-		t.Errorf("the result differs:\n%s", diff)
-	}
+	testkit.Same(t, c, again, "the result of its own values")
 }

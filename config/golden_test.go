@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"tempomat/config/form"
 	"tempomat/internal/testkit"
 )
@@ -101,9 +99,7 @@ func changesFromDefault(c *Config) string {
 func TestShippedFileIsTheDefault(t *testing.T) {
 	c, err := Load("../deploy/tempomat.yaml", nil)
 	testkit.Must(t, err)
-	if diff := gocmp.Diff(Default(), c, cmpPrefix); diff != "" {
-		t.Errorf("deploy/tempomat.yaml (-default +file):\n%s", diff)
-	}
+	testkit.Same(t, Default(), c, "deploy/tempomat.yaml")
 	text := testkit.ReadFile(t, "../deploy/tempomat.yaml")
 	for _, s := range canonical(newDraft(Default())) {
 		key := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
@@ -140,9 +136,7 @@ func TestOlderLimits(t *testing.T) {
 	} {
 		c := parse(t, "limits: [{name: a, "+text+"}]")
 		want.Name, want.Class = "a", "slash32"
-		if diff := gocmp.Diff([]Limit{want}, c.Limits); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
+		testkit.Same(t, []Limit{want}, c.Limits, "%s", text)
 	}
 }
 
@@ -155,8 +149,6 @@ func TestRedisURL(t *testing.T) {
 		"addresses: /run/r.sock, database: 2, username: u":                           {Address: "/run/r.sock", Username: "u", Database: 2},
 	} {
 		c := parse(t, "coordination: {redis: {"+text+"}}")
-		if diff := gocmp.Diff(want, c.Coordination.Redis.Server()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
+		testkit.Same(t, want, c.Coordination.Redis.Server(), "%s", text)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/internal/testkit"
 )
 
@@ -22,9 +20,7 @@ func TestChangedMaster(t *testing.T) {
 		{Key: "maxSkew", Old: "10s", New: "1s"},
 		{Key: "metrics", Old: "", New: ":9105", NeedsRestart: true},
 	}
-	if diff := cmp.Diff(want, ChangedMaster(old, &other)); diff != "" {
-		t.Errorf("changes, -want +got:\n%s", diff)
-	}
+	testkit.Same(t, want, ChangedMaster(old, &other), "changes")
 }
 
 func TestBadMasterFile(t *testing.T) {

@@ -184,8 +184,6 @@ func TestSlug(t *testing.T) {
 		"How do I": "how-do-i", "What the answers of tempomat mean": "what-the-answers-of-tempomat-mean",
 		"Why, and beside what": "why-and-beside-what", "robots.txt": "robotstxt", "HTTP/2": "http2", "a – b": "a--b", "`-replace` now": "-replace-now",
 	} {
-		if got := slug(strings.ReplaceAll(heading, "`", "")); got != want {
-			t.Errorf("%s: %s, want %s", heading, got, want)
-		}
+		testkit.Same(t, want, slug(strings.ReplaceAll(heading, "`", "")), "%s", heading)
 	}
 }

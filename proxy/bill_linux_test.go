@@ -53,9 +53,7 @@ func TestWorkersTell(t *testing.T) {
 		q := request(t, nil, "GET "+path)
 		q.Header.Set(numberHeader, "mine")
 		res, _ := r.do(r.client, q)
-		if got := res.Header.Values(numberHeader); got != nil {
-			t.Errorf("the client gets %q", got)
-		}
+		testkit.Same(t, nil, res.Header.Values(numberHeader), "the client gets")
 	}
 	ask("/before")
 	ctx, stop := context.WithCancel(t.Context())

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tempomat/internal/testkit"
 )
 
 // limited sets a different value for each limit on what a client may hold open.
@@ -145,17 +147,11 @@ func TestReadsNothing(t *testing.T) {
 		}), limited)
 		for i, c := range []*http.Client{r.client, r.h2c} {
 			res, err := c.Do(request(t, nil, "GET /")) // the body fills its window
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			time.Sleep(29 * time.Second)
-			if r.access.Len() != i {
-				t.Error("given up too early")
-			}
+			testkit.Same(t, i, r.access.Len(), "given up after 29 s")
 			time.Sleep(2 * time.Second)
-			if r.access.Len() != i+1 {
-				t.Error("not given up")
-			}
+			testkit.Same(t, i+1, r.access.Len(), "given up after 31 s")
 			_ = res.Body.Close()
 		}
 
@@ -179,9 +175,8 @@ func TestPauseAtTheEnd(t *testing.T) {
 		}), limited, exempt("/exempt"))
 		for _, target := range []string{"/", "/exempt"} {
 			for _, c := range []*http.Client{r.client, r.h2c} {
-				if _, body := r.do(c, request(t, nil, "GET "+target)); body != "all" {
-					t.Errorf("%s: got %q", target, body)
-				}
+				_, body := r.do(c, request(t, nil, "GET "+target))
+				testkit.Same(t, "all", body, "%s", target)
 			}
 		}
 	})

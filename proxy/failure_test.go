@@ -138,9 +138,7 @@ func TestBackendBreaksOff(t *testing.T) {
 					_ = res.Body.Close()
 				}
 				r.checkLog(map[string]any{"outcome": "backend broke"})
-				if n := r.errors.Len(); n != 2 {
-					t.Errorf("%d log lines for 2 requests: %v", n, r.errors.All())
-				}
+				testkit.Same(t, 2, r.errors.Len(), "log lines for 2 requests: %v", r.errors.All())
 			})
 		}
 	}

@@ -90,9 +90,7 @@ func TestOrphans(t *testing.T) {
 						t.Errorf("the guess is %s, sure %t", guess, sure)
 					}
 					r.checkLog(map[string]any{"outcome": "client gone", "cost_ms": 3000.0})
-					if n := r.errors.Len(); n != 0 {
-						t.Errorf("%d log lines: %v", n, r.errors.All())
-					}
+					testkit.Same(t, 0, r.errors.Len(), "log lines: %v", r.errors.All())
 				})
 			}
 		}

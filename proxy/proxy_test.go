@@ -342,9 +342,8 @@ func answer(t *testing.T, br *bufio.Reader, method string) *http.Response {
 // send writes to a raw connection.
 func send(t *testing.T, c net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(c, text)
+	testkit.Must(t, err)
 }
 
 // say sends a text to the proxy over a new connection, and returns the response after reading its body.

@@ -70,9 +70,7 @@ func TestRefusedForDebt(t *testing.T) {
 					t.Errorf("access log: %v", line)
 				}
 			}
-			if n := r.errors.Len(); n != 0 {
-				t.Errorf("%d log lines: %v", n, r.errors.All())
-			}
+			testkit.Same(t, 0, r.errors.Len(), "log lines: %v", r.errors.All())
 		})
 	}
 }

@@ -121,9 +121,8 @@ func TestRedirect(t *testing.T) {
 		testkit.Same(t, want, got, "%q", head)
 	}
 	for path, want := range map[string]string{"/.well-known/acme-challenge/ours": "answer", "/a": "backend /a"} {
-		if _, body := plain.say(t, "GET "+path+" HTTP/1.1\r\nHost: site.example\r\n\r\n"); body != want {
-			t.Errorf("%s without a redirect: %s", path, body)
-		}
+		_, body := plain.say(t, "GET "+path+" HTTP/1.1\r\nHost: site.example\r\n\r\n")
+		testkit.Same(t, want, body, "%s without a redirect", path)
 	}
 	c := newClient(l, true)
 	defer c.CloseIdleConnections()

@@ -105,9 +105,7 @@ func TestBrowserComesBack(t *testing.T) {
 func TestWithoutJar(t *testing.T) {
 	f := newFull()
 	for range 100 {
-		if got := f.get(t, nil, "/page"); got != "stranger" {
-			t.Fatalf("served as %s", got)
-		}
+		testkit.Same(t, "stranger", f.get(t, nil, "/page"), "served as")
 		f.now = f.now.Add(10 * time.Second)
 	}
 	last := ""

@@ -213,9 +213,7 @@ func TestSigned(t *testing.T) {
 			t.Errorf("%s with the User-Agent %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(&res))
 		}
 	}
-	if got := x.ProofOf(limiter.Key{Class: "robot", ID: "youbot"}); got != "by its signature" {
-		t.Error(got)
-	}
+	testkit.Same(t, "by its signature", x.ProofOf(limiter.Key{Class: "robot", ID: "youbot"}), "the proof")
 	for agent, address := range map[string]string{"ChatGPT-User/1.0": "203.0.113.1", "YouBot/1.0": "203.0.113.1", "GPTBot/1.2": "203.0.113.65"} {
 		r := newRequest(address, agent)
 		r.Header.Set("Signature-Input", "unread")
@@ -259,9 +257,7 @@ func TestProofOf(t *testing.T) {
 	} {
 		testkit.Same(t, want, x.ProofOf(limiter.Key{Class: "robot", ID: account}), "%s", account)
 	}
-	if got := x.ProofOf(limiter.Key{Class: "slash32", ID: "gptbot"}) + (*Robots)(nil).ProofOf(limiter.Key{Class: "robot", ID: "gptbot"}); got != "" {
-		t.Error(got)
-	}
+	testkit.Same(t, "", x.ProofOf(limiter.Key{Class: "slash32", ID: "gptbot"})+(*Robots)(nil).ProofOf(limiter.Key{Class: "robot", ID: "gptbot"}), "the proof without a robot")
 }
 
 // TestOldList: a list that hasn't been confirmed for a week still verifies robots, but no longer shows that a client

@@ -66,9 +66,7 @@ func TestCertificates(t *testing.T) {
 		addCertificate(&p, c)
 	}
 	want := "certificate b  valid to 2026-11-19; the new file is not in use: no key\ncertificate c  none"
-	if got := strings.Join(p.Lines(), "\n"); got != want {
-		t.Error(got)
-	}
+	testkit.Same(t, want, strings.Join(p.Lines(), "\n"), "lines")
 }
 
 // serveOther answers all requests on a socket with the same text.
@@ -105,9 +103,7 @@ func TestErrorsCommandNoTerminal(t *testing.T) {
 	path := serveOther(t, 422, `{"version":1,"error":"first \"quoted\\x\"\n\u001b]0;mine\u0007\u009b31m\u202e\rlast"}`)
 	_, _, got := call(t, nil, "status", "--socket", path)
 	want := "tempomat-doctor: first \"quoted\\x\"\n\\x1b]0;mine\\a\\u009b31m\\u202e\\rlast\n"
-	if got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Same(t, want, got, "the message")
 }
 
 func TestNoPermission(t *testing.T) {

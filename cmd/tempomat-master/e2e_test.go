@@ -74,9 +74,7 @@ metrics: %q
 
 func (m *masterProcess) status() (s statusReply) {
 	m.t.Helper()
-	if status := m.ask(http.MethodGet, "/v1/master", &s); status != http.StatusOK {
-		m.t.Fatalf("/v1/master answers %d", status)
-	}
+	testkit.Same(m.t, http.StatusOK, m.ask(http.MethodGet, "/v1/master", &s), "the status of /v1/master")
 	return s
 }
 
@@ -99,9 +97,7 @@ func tellsStatus(t *testing.T, m *masterProcess) {
 
 func tellsIdentifiers(t *testing.T, m *masterProcess) {
 	var r identifiersReply
-	if status := m.ask(http.MethodGet, "/v1/identifiers?domain=api", &r); status != http.StatusOK {
-		t.Fatalf("answered %d", status)
-	}
+	testkit.Same(t, http.StatusOK, m.ask(http.MethodGet, "/v1/identifiers?domain=api", &r), "the status of /v1/identifiers")
 	if r.Domain != "api" || len(r.Rows) != 3 || r.Rows[0].Identifier != greedy || r.Rows[0].Wait <= 0 || r.Rows[1].Wait != 0 {
 		t.Errorf("identifiers %+v", r)
 	}

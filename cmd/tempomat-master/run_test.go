@@ -47,9 +47,7 @@ func TestCommandLine(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		status := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)
-		if status != c.status {
-			t.Errorf("%s: status %d, want %d", c.args, status, c.status)
-		}
+		testkit.Same(t, c.status, status, "%s: status", c.args)
 		if !testkit.HasAll(stdout.String(), c.stdout) || len(c.stdout) == 0 && stdout.Len() > 0 {
 			t.Errorf("%s: stdout %q, want %q", c.args, &stdout, c.stdout)
 		}

@@ -60,8 +60,6 @@ func TestCommands(t *testing.T) {
 func TestThePackagesFileChangesNothing(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]bool{"../../deploy/package/tempomat.yaml": true, "../../deploy/tempomat.yaml": true, "../../testdata/config/good/limits.yaml": false} {
-		if got := changesNothing(file); got != want {
-			t.Errorf("%s: %v", file, got)
-		}
+		testkit.Same(t, want, changesNothing(file), "%s changes nothing", file)
 	}
 }

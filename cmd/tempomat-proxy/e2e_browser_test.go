@@ -54,9 +54,7 @@ func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, red
 	if saw := f.saw(); !slices.Equal(saw, []string{"GET " + target}) {
 		t.Errorf("the site saw %q", saw)
 	}
-	if n := f.redirected() - before - 1; n != redirects {
-		t.Errorf("%s: %d redirects, want %d", target, n, redirects)
-	}
+	testkit.Same(t, redirects, f.redirected()-before-1, "%s: redirects", target)
 }
 
 // pictures starts a site with ten workers. Its page /N contains N pictures, each of which holds a worker for a while.

@@ -56,9 +56,7 @@ func TestDocumentedCommands(t *testing.T) {
 			t.Parallel()
 			r := newReader(t, s, backend.URL, master)
 			for _, command := range commands {
-				if why := r.try(command); why != "" {
-					t.Errorf("%s: %s", command, why)
-				}
+				testkit.Same(t, "", r.try(command), "%s", command)
 			}
 		})
 	}

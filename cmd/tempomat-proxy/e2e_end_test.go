@@ -43,9 +43,7 @@ classes: {slash32: {share: 1, burst: 0s}, slash24: off, slash16: off, userAgent:
 				return err != nil
 			})
 			for name, got := range map[string]<-chan string{"running": running, "first": one, "second": two} {
-				if status := <-got; status != "200 OK" {
-					t.Errorf("%s: %s", name, status)
-				}
+				testkit.Same(t, "200 OK", <-got, "%s", name)
 			}
 			s.Exits(0)
 			if s.Stderr.Count(0, "aborted requests that did not finish in time") > 0 {

@@ -144,9 +144,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	if out := m.doctor("master", "shop.slash32"); !regexp.MustCompile(`(?m)^ ?[1-9][0-9.]* 20[0-9-]+ [0-9:.]+ 198\.51\.100\.1$`).MatchString(out) {
 		t.Errorf("the doctor does not show when the debtor may ask again:\n%s", out)
 	}
-	if out := m.doctor("reload"); out != "reloaded\n" {
-		t.Errorf("reload says %q", out)
-	}
+	testkit.Same(t, "reloaded\n", m.doctor("reload"), "reload prints")
 	out := m.doctor("master")
 	for _, want := range []string{"release " + builtVersion + "\n", "|domains 2\n", "reloads 1\n", " counted no rules: only counted\n", " shop.slash32 credit 0.0001 CPU-s/s, burst 0s"} {
 		if !strings.Contains(out, want) {

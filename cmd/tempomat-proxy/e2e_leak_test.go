@@ -56,12 +56,8 @@ robots: {refresh: off}
 			if got := <-status; got != 0 {
 				t.Errorf("status %d\n%s", got, s.Stderr)
 			}
-			if out := stdout.String(); out != "" {
-				t.Errorf("it printed %q", out)
-			}
-			if err := goleak.Find(before); err != nil {
-				t.Error(err)
-			}
+			testkit.Same(t, "", stdout.String(), "it printed")
+			testkit.Must(t, goleak.Find(before))
 		})
 	}
 }

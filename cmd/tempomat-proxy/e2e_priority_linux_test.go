@@ -64,9 +64,7 @@ func TestPriorities(t *testing.T) {
 	s := startProxy(t, backend.url, yaml)
 	s.Stderr.Await(t, 0, "processes of long requests get a lower priority")
 	for _, page := range backend.attack(t, s) {
-		if got := <-page; got != "200 OK" {
-			t.Error(got)
-		}
+		testkit.Same(t, "200 OK", <-page, "a long page")
 	}
 	if n := backend.lowered(); n > 0 {
 		t.Errorf("%d workers are lowered after their answers", n)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
 // TestWorldRecipes follows the pages in docs/recipes with the real programs: it writes the files that a page shows, and
@@ -85,9 +85,7 @@ func (r recipe) run(t *testing.T) {
 	if m.page.has("Undo") {
 		m.follow("Undo")
 	}
-	if diff := cmp.Diff(before, others()); diff != "" {
-		t.Errorf("%s.md: Undo does not restore everything (-before +after):\n%s", r.page, diff)
-	}
+	testkit.Same(t, before, others(), "%s.md: after Undo", r.page)
 }
 
 // prepare creates the state before the page's changes.

@@ -65,9 +65,7 @@ func takesGoodFile(t *testing.T, s *sidecarProcess, backend *apache) {
 	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"throttle.mode"`, `"old":"observe"`, `"new":"cap"`)
 	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"classes.slash24"`, `"old":"share 0.25, burst 30s"`, `"new":"share 0.5, burst 30s"`)
 	s.Stderr.Await(t, from, `"msg":"setting changed"`, `"key":"classes.slash16"`, `"old":"off"`)
-	if n := s.Stderr.Count(from, `"msg":"setting changed"`); n != 3 {
-		t.Errorf("%d keys are said to have changed, want 3:\n%s", n, s.Stderr)
-	}
+	testkit.Same(t, 3, s.Stderr.Count(from, `"msg":"setting changed"`), "keys that are said to have changed, in\n%s", s.Stderr)
 	var known api.ClassesReply
 	s.ask("/v1/classes", &known)
 	var got []string
@@ -95,9 +93,7 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache) {
 		s.Stderr.Await(t, from, rejected, fault)
 	}
 	s.ask("/v1/classes", &after)
-	if fmt.Sprint(after.Classes) != fmt.Sprint(before.Classes) {
-		t.Errorf("the classes were %v and are %v", before, after)
-	}
+	testkit.Same(t, before.Classes, after.Classes, "the classes")
 	if st := s.stats(); st.Mode != "cap" || st.Counters["reloads"] != 1 || st.Counters["reloadsRejected"] != 1 {
 		t.Errorf("status %+v", st)
 	}
@@ -146,9 +142,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 	const waits = `"msg":"a changed setting takes effect only after a restart"`
 	s.Stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
 	s.Stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
-	if n := s.Stderr.Count(from, waits); n != 2 {
-		t.Errorf("%d keys are said to need a restart, want 2:\n%s", n, s.Stderr)
-	}
+	testkit.Same(t, 2, s.Stderr.Count(from, waits), "keys that are said to need a restart, in\n%s", s.Stderr)
 	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
 		t.Errorf("the listener serves %s", a.Status)
 	}

@@ -137,9 +137,7 @@ func TestKeptRestartsRefuseNobody(t *testing.T) {
 	}
 	m.Signal(syscall.SIGINT)
 	m.Stderr.Await(t, 0, `"msg":"draining"`)
-	if names := m.names(); names != "" {
-		t.Errorf("after SIGINT it keeps %q", names)
-	}
+	testkit.Same(t, "", m.names(), "kept after SIGINT")
 }
 
 // TestKeptElsewhere: sockets that aren't in listen any more are closed, even if they conflict with new addresses in
@@ -156,9 +154,7 @@ func TestKeptElsewhere(t *testing.T) {
 	}
 	is := func(want string) {
 		t.Helper()
-		if got := m.names(); got != want {
-			t.Errorf("it keeps %q, want %q", got, want)
-		}
+		testkit.Same(t, want, m.names(), "kept")
 	}
 	m.begins()
 	is("kept-127.0.0.1%3A" + port) // but not the Unix socket
@@ -197,9 +193,7 @@ func TestKeptByWhatCannotServe(t *testing.T) {
 			m.configure(t, backend, "state: off\n"+yaml)
 			m.begin()
 			m.Exits(1)
-			if got := m.names(); got != "" {
-				t.Errorf("it keeps %q", got)
-			}
+			testkit.Same(t, "", m.names(), "kept")
 			testkit.Eventually(t, "who connects is refused, and does not wait for nobody", func() bool { return refuses(strings.TrimPrefix(m.url, "http://")) })
 		})
 	}
@@ -348,9 +342,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	signal(syscall.SIGUSR2, `"msg":"draining"`)
 	signal(syscall.SIGHUP, `"msg":"reloaded"`) // the successor reloads while the first process drains
 	release()
-	if got := <-long; got != "200 OK" {
-		t.Errorf("what was under way ended with %q", got)
-	}
+	testkit.Same(t, "200 OK", <-long, "the request in progress")
 	s.Stderr.Await(t, 0, `"msg":"ended"`)
 	signal(syscall.SIGUSR2, `"msg":"ended"`)
 	if a := s.get("198.51.100.1", "/"); a.StatusCode != 200 {
@@ -426,9 +418,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 	tells(4)
 	p.configure(t, url, yaml+"history: {hours: 0}\n")
 	again()
-	if status := p.ask("/v1/history", nil); status != 404 {
-		t.Errorf("status %d of a history that is switched off", status)
-	}
+	testkit.Same(t, 404, p.ask("/v1/history", nil), "the status of a history that is switched off")
 }
 
 // TestSucceedTwice: while the first process still answers its requests, the second one is also replaced. The
@@ -446,13 +436,9 @@ func TestSucceedTwice(t *testing.T) {
 	third := second.successor()
 	second.Exits(0)
 	third.get("198.51.100.3", "/")
-	if n := third.stats().Counters["requests"]; n != 1 {
-		t.Errorf("the newest process was asked %d times, by its own account; want once", n)
-	}
+	testkit.Same(t, 1, third.stats().Counters["requests"], "requests at the newest process, by its own account")
 	release()
-	if got := <-answer; got != "200 OK" {
-		t.Errorf("what the first process was asked: %s", got)
-	}
+	testkit.Same(t, "200 OK", <-answer, "the first process's request")
 	first.Exits(0)
 	if status, out, errs := third.doctor("status"); status != 0 {
 		t.Errorf("the processes before have taken the socket away: %s%s", out, errs)
@@ -478,9 +464,7 @@ func TestSuccessorListensElsewhere(t *testing.T) {
 	s.configure(t, url, listens("localhost:"+port, "unix:"+at("new"), "unix:"+at("stays")))
 	next := s.successor()
 	s.Exit()
-	if next.url != s.url {
-		t.Errorf("it serves %s, not %s", next.url, s.url)
-	}
+	testkit.Same(t, s.url, next.url, "it serves")
 	if a := next.get("198.51.100.1", "/"); a.StatusCode != 200 {
 		t.Error(a.Status)
 	}
@@ -507,9 +491,7 @@ func TestSuccessorSharesOn(t *testing.T) {
 			s.ask("/v1/share", &reply)
 			return reply.Trouble != "" || reply.State != nil
 		})
-		if reply.Trouble != "" {
-			t.Errorf("nothing is shared: %s", reply.Trouble)
-		}
+		testkit.Same(t, "", reply.Trouble, "the trouble with sharing")
 		old.Exit()
 		if s.Stderr.Count(0, `"level":"error"`) > 0 {
 			t.Errorf("errors:\n%s", s.Stderr)

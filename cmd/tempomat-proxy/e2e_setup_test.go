@@ -19,8 +19,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/cmd/tempomat-proxy/internal/setup"
 	"tempomat/internal/testkit"
 )
@@ -137,9 +135,7 @@ func (m *setupMachine) setup(args ...string) (status int, said string) {
 
 func (m *setupMachine) sameState(before map[string]string) {
 	m.t.Helper()
-	if diff := cmp.Diff(before, m.state()); diff != "" {
-		m.t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
-	}
+	testkit.Same(m.t, before, m.state(), "the machine")
 }
 
 // siteVisitor is the visitor's address that a proxy on the loopback interface reports. tempomat-proxy trusts this

@@ -98,9 +98,7 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 		name := fmt.Sprintf("version%d.example", i)
 		s.issue("site", name, "site.example")
 		reload(reloaded)
-		if got := s.shown("site.example"); got != name {
-			t.Errorf("%s is shown, want %s", got, name)
-		}
+		testkit.Same(t, name, s.shown("site.example"), "shown")
 	})
 	if _, out, _ := s.doctor("status"); !regexp.MustCompile(`certificate .*site\.crt +valid to \d{4}-\d\d-\d\d`).MatchString(out) {
 		t.Errorf("the status has no certificate:\n%s", out)
@@ -149,9 +147,7 @@ func TestTicketsOfAFleet(t *testing.T) {
 		if resumed(first.site) {
 			t.Fatal("the first session is resumed")
 		}
-		if got := resumed(strings.TrimPrefix(second.url, "http://")); got != c.want {
-			t.Errorf("with %q it is resumed at the other: %t", c.first, got)
-		}
+		testkit.Same(t, c.want, resumed(strings.TrimPrefix(second.url, "http://")), "with %q it is resumed at the other", c.first)
 	}
 }
 

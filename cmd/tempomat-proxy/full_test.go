@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 // fullSite is a site with one worker. An expensive page holds the worker for as long as the test wants, and all other
@@ -75,9 +77,7 @@ func (f *fullSite) fill(t *testing.T) (empty func()) {
 	<-f.here
 	return sync.OnceFunc(func() {
 		close(dear)
-		if got := <-answer; got != "200 OK" {
-			t.Errorf("the dear page: %s", got)
-		}
+		testkit.Same(t, "200 OK", <-answer, "the expensive page")
 	})
 }
 

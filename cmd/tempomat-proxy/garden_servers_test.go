@@ -43,9 +43,7 @@ func startServer(t *testing.T, config func(dir, port string) string, command fun
 	dir, port := tempDir(t), freePort(t)
 	file := filepath.Join(dir, "conf")
 	testkit.ReplaceFile(t, file, config(dir, port))
-	if err := os.Chmod(dir, 0o755); err != nil { // for the user that a server may switch to
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755)) // for the user that a server may switch to
 	words := command(dir, file)
 	testkit.Start(t, nil, words[0], words[1:]...).Listens("127.0.0.1:" + port)
 	return "127.0.0.1:" + port

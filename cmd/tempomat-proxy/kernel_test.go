@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/config"
 	"tempomat/cpuaccount"
+	"tempomat/internal/testkit"
 	"tempomat/proxy/admin/api"
 	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
@@ -77,9 +77,7 @@ func TestKernelReplyHasAllNumbers(t *testing.T) {
 		Stepped: []api.StepRow{{Below: 5, Steps: 9}, {Below: 10, Steps: 8}, {Below: 20, Steps: 7}},
 		Missing: []api.MissingRow{},
 	}
-	if diff := cmp.Diff(want, kernelReply(costs, 65*time.Second, p, nil, nil)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, kernelReply(costs, 65*time.Second, p, nil, nil), "the reply")
 }
 
 // TestRemediesAreDescribed checks that the files named in a remedy exist.

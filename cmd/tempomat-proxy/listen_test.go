@@ -21,9 +21,7 @@ func TestParts(t *testing.T) {
 	for memory, want := range map[uint64][2]int{
 		0: {1, 0}, 100 << 10: {1, 12800}, 512 << 20: {4096, 64 << 20}, 24 << 30: {196_608, math.MaxInt32}, math.MaxUint64: {math.MaxInt32, math.MaxInt32},
 	} {
-		if got := [2]int{fitting(memory, memoryOfEach(config.Default())), forHeads(memory)}; got != want {
-			t.Errorf("of %d bytes: %d connections, %d bytes of headers, want %d", memory, got[0], got[1], want)
-		}
+		testkit.Same(t, want, [2]int{fitting(memory, memoryOfEach(config.Default())), forHeads(memory)}, "of %d bytes: connections, bytes of headers", memory)
 	}
 }
 

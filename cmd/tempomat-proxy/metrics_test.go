@@ -21,9 +21,7 @@ func TestMetricsGoOn(t *testing.T) {
 	holds := func(when string, want map[string]float64) {
 		t.Helper()
 		for series, x := range want {
-			if got := s.scrape(metrics, series); got != x {
-				t.Errorf("%s: %s is %v, want %v", when, series, got, x)
-			}
+			testkit.Same(t, x, s.scrape(metrics, series), "%s: %s", when, series)
 		}
 	}
 	holds("at first", map[string]float64{
@@ -32,9 +30,7 @@ func TestMetricsGoOn(t *testing.T) {
 	})
 	s.configure(t, backend, yaml+login+"]\nthrottle: {mode: wrong}\n")
 	s.doctor("reload")
-	if n := s.stats().Counters["reloadsRejected"]; n != 1 {
-		t.Fatalf("%d reloads rejected", n)
-	}
+	testkit.Same(t, 1, s.stats().Counters["reloadsRejected"], "reloads rejected")
 	s.get("198.51.100.2", "/login")
 	holds("rejected", map[string]float64{`tempomat_limit_matched_total{limit="login"`: 4, `tempomat_reload_ok`: 0})
 	s.configure(t, backend, yaml+login+"]\n")

@@ -80,9 +80,7 @@ func cloudflareMoves(m *machine) {
 	c, v := m.cloudflare, m.visitor("https")
 	remote := func() string { address, _ := v.told(v.pretending())["REMOTE_ADDR"].(string); return address }
 	c.address.Store("127.0.0.4")
-	if got := remote(); got != "127.0.0.4" {
-		m.t.Errorf("PHP is told %s by who is not in the list", got)
-	}
+	testkit.Same(m.t, "127.0.0.4", remote(), "PHP is told, of an address that isn't in the list")
 	const daily = "/etc/cron.daily/tempomat-cloudflare"
 	list := m.path("/etc/tempomat/cloudflare.txt")
 	for _, broken := range []string{"<html>\n<h1>503</h1>", "0.0.0.0/0"} {
@@ -103,7 +101,5 @@ func cloudflareMoves(m *machine) {
 	m.tempomat.Stderr.Await(m.t, 0, reloaded)
 	testkit.Eventually(m.t, "Apache has read the new list", func() bool { return remote() == visitorAddress })
 	direct := m.visitor("http")
-	if got := direct.told(direct.pretending())["REMOTE_ADDR"]; got != visitorAddress {
-		m.t.Errorf("PHP is told %s of who comes past Cloudflare", got)
-	}
+	testkit.Same(m.t, visitorAddress, direct.told(direct.pretending())["REMOTE_ADDR"], "PHP is told, of a visitor who comes past Cloudflare")
 }

@@ -56,9 +56,8 @@ func newMachine(t *testing.T, page *recipePage) *machine {
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
 		t.Skip("the recipes are for Debian")
 	}
-	if _, err := recipeRoot(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := recipeRoot()
+	testkit.Must(t, err)
 	m := &machine{t: t, page: page, dir: tempDir(t), ports: map[string]string{}, gates: map[string]string{}}
 	m.must(os.Chmod(m.dir, 0o755)) // for the users to which servers switch
 	for _, port := range []string{"80", "443", "8080", "8443", "8888", "3000", "6081"} {

@@ -101,9 +101,7 @@ func newBlog(t *testing.T) *blog {
 	}
 	dir := tempDir(t)
 	b := &blog{dir: dir, site: filepath.Join(dir, "site"), socket: filepath.Join(dir, "db.sock")}
-	if err := os.Chmod(dir, 0o777); err != nil { // the database creates its socket there
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777)) // the database creates its socket there
 	b.startDatabase(t)
 	b.run(t, "cp", "-rL", "/usr/share/wordpress", b.site)
 	b.run(t, "chown", "-R", "www-data:www-data", filepath.Join(b.site, "wp-content"))

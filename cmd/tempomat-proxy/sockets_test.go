@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/handover"
 )
 
@@ -30,9 +31,7 @@ func TestIsAlike(t *testing.T) {
 	} {
 		s := handover.Socket{Listener: fixedListener{at: c.at}, Address: c.was}
 		for address, want := range c.asks {
-			if isAlike(address, s) != want {
-				t.Errorf("%s, which listens at %s, is alike %s: want %t", c.was, c.at, address, want)
-			}
+			testkit.Same(t, want, isAlike(address, s), "%s, which listens at %s, is alike %s", c.was, c.at, address)
 		}
 	}
 }

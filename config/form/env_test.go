@@ -1,6 +1,10 @@
 package form
 
-import "testing"
+import (
+	"testing"
+
+	"tempomat/internal/testkit"
+)
 
 func TestVariable(t *testing.T) {
 	for path, want := range map[string]string{
@@ -11,8 +15,6 @@ func TestVariable(t *testing.T) {
 		"classes.userAgent.burst":   "TEMPOMAT_CLASSES_USER_AGENT_BURST",
 		"classes.my-API_key.share":  "TEMPOMAT_CLASSES_MY_API_KEY_SHARE",
 	} {
-		if got := Variable(path); got != want {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
+		testkit.Same(t, want, Variable(path), "%s", path)
 	}
 }

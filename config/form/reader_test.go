@@ -3,7 +3,7 @@ package form
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"tempomat/internal/testkit"
 )
 
 // TestSectionsNameTheirKeys: if a section isn't a mapping, the error names its keys.
@@ -19,9 +19,7 @@ func TestSectionsNameTheirKeys(t *testing.T) {
 	} {
 		r := NewReader()
 		r.Mapping(Source{File: "f"}, r.Document([]byte(file), "f"), "", table)
-		if diff := cmp.Diff(want, r.Faults.Error()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", file, diff)
-		}
+		testkit.Same(t, want, r.Faults.Error(), "%s", file)
 	}
 }
 
@@ -31,8 +29,6 @@ func TestQuotedHidesPasswords(t *testing.T) {
 		"redis://user:secret@host:abc": "redis://***@host:abc", "user:secret@host:abc": "***@host:abc", ":sec@ret@host": "***@host",
 		"redis://secret@host": "redis://***@host", "someone@site.example": "someone@site.example", "http://host:80": "http://host:80", "a:b": "a:b",
 	} {
-		if got := Quoted(value); got != want {
-			t.Errorf("%s: %s", value, got)
-		}
+		testkit.Same(t, want, Quoted(value), "%s", value)
 	}
 }

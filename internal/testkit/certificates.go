@@ -36,9 +36,8 @@ func NewAuthority(t testing.TB) *Authority {
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	Must(t, err)
 	a := &Authority{key: key, Pool: x509.NewCertPool()}
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	a.certificate, err = x509.ParseCertificate(der)
+	Must(t, err)
 	a.Pool.AddCert(a.certificate)
 	return a
 }

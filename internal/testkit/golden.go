@@ -13,9 +13,7 @@ import (
 func Golden(t testing.TB, update bool, file, got string) {
 	t.Helper()
 	if update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository
-			t.Fatal(err)
-		}
+		Must(t, os.WriteFile(file, []byte(got), 0o644)) //nolint:gosec // a file of the repository
 		return
 	}
 	want, err := os.ReadFile(file)

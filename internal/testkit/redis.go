@@ -79,9 +79,8 @@ func (r *Redis) Ask(command string) string {
 	Must(r.t, err)
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(Patience))
-	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
-		r.t.Fatal(err)
-	}
+	_, err = fmt.Fprintf(c, "%s\r\n", command)
+	Must(r.t, err)
 	line, err := bufio.NewReader(c).ReadString('\n')
 	Must(r.t, err)
 	return strings.TrimSpace(line)

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -47,12 +47,8 @@ func TestMessages(t *testing.T) {
 			want.keys = append(want.keys, k)
 		}
 		got, err := parse(w.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(message{}, told{}, count{})); diff != "" {
-			t.Fatal(diff)
-		}
+		testkit.Must(t, err)
+		testkit.Same(t, want, got, "the message")
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"tempomat/internal/testkit"
@@ -104,9 +103,7 @@ func TestMerge(t *testing.T) {
 					want[k] = x
 				}
 			}
-			if diff := cmp.Diff(want, p.sinks[id].debits); diff != "" {
-				t.Fatalf("node %d charged, -want +got:\n%s", id, diff)
-			}
+			testkit.Same(t, want, p.sinks[id].debits, "node %d charged", id)
 		}
 	})
 }

@@ -121,9 +121,7 @@ func TestNewcomersCountOn(t *testing.T) {
 	p.run(1, 1, 2, 3)
 	p.want(t, 3, "debtor", 3*time.Second)
 	p.exchange(1, 3, debt{testKey("other"), time.Second}) // by now, the new node knows the debts of all nodes
-	if len(p.sinks[3].raised) != 1 {
-		t.Errorf("debts were raised: %v", p.sinks[3].raised)
-	}
+	testkit.Same(t, 1, len(p.sinks[3].raised), "debts raised")
 }
 
 // TestBudget: if there are more changes than may be sent, the largest are sent first. The budget isn't

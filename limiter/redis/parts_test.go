@@ -21,9 +21,7 @@ func TestPendingIsBounded(t *testing.T) {
 			t.Fatalf("key %d is accepted: %t", i+3, taken)
 		}
 	}
-	if lost := p.forget(start.Add(3*time.Second), 2*time.Second); lost != 2 { // a began 3 s ago, b 2 s ago
-		t.Errorf("%d charges are lost, want the two of a", lost)
-	}
+	testkit.Same(t, 2, p.forget(start.Add(3*time.Second), 2*time.Second), "charges that are lost: those of a") // a began 3 s ago, b 2 s ago
 	if d := p[client("b")]; d.cost != 6 || d.charges != 2 {
 		t.Errorf("%+v", d)
 	}
@@ -123,13 +121,9 @@ func TestSharerTakesSharedClasses(t *testing.T) {
 	} {
 		testkit.Same(t, 0, offer(c), "%+v: slot", c)
 	}
-	if offer(settled) != 1 {
-		t.Error("a settled charge isn't shared")
-	}
+	testkit.Same(t, 1, offer(settled), "settled charges that are shared")
 	s.SetPolicy(limiter.Policy{})
-	if offer(settled) != 0 {
-		t.Error("a removed class is shared")
-	}
+	testkit.Same(t, 0, offer(settled), "charges of a removed class that are shared")
 }
 
 func TestSeal(t *testing.T) {

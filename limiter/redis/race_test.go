@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tempomat/internal/testkit"
 	"tempomat/limiter/quota"
 )
 
@@ -36,9 +37,7 @@ func TestOneDrip(t *testing.T) {
 		}
 		wg.Wait()
 		got, err := direct.Do(context.Background(), direct.B().Hmget().Key(key).Field("c", "t").Build()).AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if want := "5 1001000"; strings.Join(got, " ") != want || passed.Load() != 1 {
 			t.Fatalf("round %d: %v, %d passed; want %s, 1 passed", round, got, passed.Load(), want)
 		}

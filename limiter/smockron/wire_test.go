@@ -50,9 +50,8 @@ func accept(t *testing.T, l net.Listener, socketType string) *peer {
 func (p *peer) read(n int) []byte {
 	p.t.Helper()
 	b := make([]byte, n)
-	if _, err := io.ReadFull(p, b); err != nil {
-		p.t.Fatal(err)
-	}
+	_, err := io.ReadFull(p, b)
+	testkit.Must(p.t, err)
 	return b
 }
 

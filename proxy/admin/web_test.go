@@ -48,13 +48,9 @@ func openListeners(t *testing.T) *listeners {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := a.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Must(t, a.Shutdown(ctx))
 		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			testkit.Must(t, <-ended)
 		}
 	})
 	return d
@@ -65,9 +61,8 @@ func (d *listeners) say(network, request string) (*http.Response, string) {
 	d.t.Helper()
 	c := d.dial(network)
 	defer c.Close()
-	if _, err := io.WriteString(c, request); err != nil {
-		d.t.Fatal(err)
-	}
+	_, err := io.WriteString(c, request)
+	testkit.Must(d.t, err)
 	return read(d.t, c)
 }
 
@@ -215,9 +210,7 @@ func TestWebCutsSlowClients(t *testing.T) {
 			if took := time.Since(start); took > 15*time.Second {
 				t.Errorf("%s: cut after %v", name, took)
 			}
-			if err := a.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
+			testkit.Must(t, a.Shutdown(t.Context()))
 			<-ended
 			_ = ours.Close()
 		})

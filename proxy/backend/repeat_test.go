@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tempomat/internal/testkit"
 	"tempomat/proxy/http1"
 )
 
@@ -50,9 +51,7 @@ func TestRepeats(t *testing.T) {
 		p := s.pool(0)
 		warm(t, p)
 		_, _, err := do(p, c.r)
-		if (err == nil) != c.again {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Same(t, c.again, err == nil, "%s: repeated (%v)", name, err)
 	}
 }
 

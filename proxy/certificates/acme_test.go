@@ -185,9 +185,8 @@ func listen(t *testing.T) *site {
 	s := &site{}
 	for _, l := range []*net.Listener{&s.plain, &s.secure} {
 		var err error
-		if *l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+		*l, err = net.Listen("tcp", "127.0.0.1:0")
+		testkit.Must(t, err)
 	}
 	return s
 }

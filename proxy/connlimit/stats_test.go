@@ -47,9 +47,7 @@ func TestStats(t *testing.T) {
 	if len(all.Top) != 28 || len(all.Networks) != 5 {
 		t.Errorf("%d addresses and %d networks are told", len(all.Top), len(all.Networks))
 	}
-	if got := fmt.Sprint(all.Networks[3:]); got != "[{2001:db8::/32 18} {2001:db8:7::/48 18}]" {
-		t.Error(got)
-	}
+	testkit.Same(t, "[{2001:db8::/32 18} {2001:db8:7::/48 18}]", fmt.Sprint(all.Networks[3:]), "networks")
 	if none := r.table.Stats(0); len(none.Top) != 0 || len(none.Networks) != 0 || none.Open != 172 {
 		t.Errorf("%+v", none)
 	}

@@ -43,9 +43,7 @@ func TestDetach(t *testing.T) {
 		if _, err := io.ReadFull(c, got); err != nil || string(got) != "early late" {
 			t.Errorf("%T: %q, %v", c, got, err)
 		}
-		if err := s.Shutdown(t.Context()); err != nil { // the connection no longer belongs to the server
-			t.Error(err)
-		}
+		testkit.Must(t, s.Shutdown(t.Context())) // the connection no longer belongs to the server
 		_ = c.CloseWrite()
 		if rest, err := io.ReadAll(c); len(rest) > 0 || err != nil {
 			t.Errorf("%T: then %q, %v", c, rest, err)

@@ -77,9 +77,7 @@ func TestProxied(t *testing.T) {
 					r := bufio.NewReader(c)
 					hear(t, r, want, want)
 					_ = wire.Close()
-					if got := <-seen.all; got != "PROXY ok" {
-						t.Fatalf("the server says %s", got)
-					}
+					testkit.Same(t, "PROXY ok", <-seen.all, "the server says")
 					if over != nil {
 						<-seen.all
 					}

@@ -205,9 +205,7 @@ func TestAtOnceWhatPeopleDo(t *testing.T) {
 	for range 30 * 256 {
 		err = errors.Join(err, stalled.windowUpdate(0, true), stalled.windowUpdate(0, false))
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, err)
 }
 
 // givesUp plays a connection that makes the given number of requests and waits for no answer.

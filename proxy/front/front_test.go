@@ -381,9 +381,7 @@ func TestPanics(t *testing.T) {
 				s.conns.Each(func(*conn) { n++ })
 				return n == 0
 			})
-			if logged.FilterMessage("a connection's goroutine panicked").Len() != 1 {
-				t.Errorf("logged: %v", logged.All())
-			}
+			testkit.Same(t, 1, logged.FilterMessage("a connection's goroutine panicked").Len(), "panics logged in %v", logged.All())
 		})
 	}
 }

@@ -968,9 +968,7 @@ func TestLongHeadIsNotKept(t *testing.T) {
 		}
 		block = block[n:]
 	}
-	if got := p.head(1)[":status"]; got != "200" {
-		t.Fatalf("it is answered with %s", got)
-	}
+	testkit.Same(t, "200", p.head(1)[":status"], "it is answered with")
 	s.conns.Each(func(c *conn) {
 		c.mu.Lock()
 		h := c.session
@@ -1013,9 +1011,8 @@ func TestHeadSize(t *testing.T) {
 	}, nil)
 	const head = "GET / HTTP/1.1\r\nHost: a\r\nTrailer:   x   \r\n\r\n"
 	c := dial()
-	if _, got := ask(t, c, bufio.NewReader(c), head); got != fmt.Sprint(len(head)) {
-		t.Errorf("HTTP/1.1: %s of %d bytes", got, len(head))
-	}
+	_, got := ask(t, c, bufio.NewReader(c), head)
+	testkit.Same(t, fmt.Sprint(len(head)), got, "HTTP/1.1")
 	const fields = ":methodGET:schemehttp:authoritysite.example:path/trailerx"
 	p := newPeer(t, dial())
 	p.get(1, "/", "trailer", "x")

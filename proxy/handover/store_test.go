@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 func listening(t *testing.T, network, at string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }

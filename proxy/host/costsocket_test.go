@@ -37,9 +37,8 @@ func newCostSocket(t *testing.T) *costSocket {
 	var runs sync.WaitGroup
 	runs.Go(func() { listener.run(ctx, e.claims, e.numbers) })
 	t.Cleanup(func() { stop(); runs.Wait(); e.claims.opened.close() })
-	if e.to, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	e.to, err = net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = e.to.Close() })
 	return e
 }

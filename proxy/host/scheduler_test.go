@@ -35,9 +35,7 @@ func startWorker(t *testing.T, nice int) process.ID {
 	in, err := server.StdinPipe()
 	testkit.Must(t, err)
 	out, err := server.StdoutPipe()
-	if err = errors.Join(err, server.Start()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err, server.Start()))
 	t.Cleanup(func() {
 		_ = syscall.Kill(-server.Process.Pid, syscall.SIGKILL)
 		_ = server.Wait()
@@ -133,9 +131,7 @@ func crash(t *testing.T, ids ...process.ID) {
 	}
 	proxy.Env = append(os.Environ(), crashVariable+"=1")
 	out, err := proxy.StderrPipe()
-	if err = errors.Join(err, proxy.Start()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(err, proxy.Start()))
 	var line [8]byte
 	if _, err := out.Read(line[:]); err != nil || string(line[:7]) != "lowered" {
 		t.Fatalf("%q, %v", line, err)
@@ -159,9 +155,7 @@ func TestCrash(t *testing.T) {
 		"request": func(k *Keeper) int {
 			for _, id := range ids[:3] {
 				h := new(Hold)
-				if err := k.Step(h, id, 3); err != nil {
-					t.Error(err)
-				}
+				testkit.Must(t, k.Step(h, id, 3))
 				wantNice(t, id, idle)
 				k.End(h)
 			}

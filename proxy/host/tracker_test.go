@@ -20,9 +20,8 @@ func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, ac
 	c, err := net.Dial("tcp", l.Addr().String())
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if accepted, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	accepted, err = l.Accept()
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = accepted.Close() })
 	tr.looking.saved = mostSaved // lets it search at once
 	s, err := tr.finder.Find(at(0), c)
@@ -174,9 +173,7 @@ func TestOpened(t *testing.T) {
 		t.Errorf("a process that had the number before has used %+v", u)
 	}
 	o.sweep(at(1))
-	if len(o.byPID) != 2 {
-		t.Error("what was looked at a moment ago is closed")
-	}
+	testkit.Same(t, 2, len(o.byPID), "files open, of processes that were read a moment ago")
 	o.sweep(at(0).Add(2 * keepsOpen))
 	if n := processFiles(t) - before; len(o.byPID) != 0 || n != 0 {
 		t.Errorf("%d processes are open, with %d files", len(o.byPID), n)

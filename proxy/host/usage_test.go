@@ -108,9 +108,7 @@ func TestPressureOfACgroup(t *testing.T) {
 	if !ok || math.Abs(use.CPUs-0.5) > 1e-6 || math.Abs(use.Pressure-0.25) > 1e-6 {
 		t.Errorf("%+v, %v", use, ok)
 	}
-	if m.own != "" {
-		t.Error("beside a cgroup that was named, another one is read")
-	}
+	testkit.Same(t, "", m.own, "beside a cgroup that was named, the one read")
 }
 
 // TestThrottledContainer: a container with no quota left counts as full, however idle the machine's CPUs are. A
@@ -134,7 +132,5 @@ func TestThrottledContainer(t *testing.T) {
 	}
 	testkit.WriteFile(t, self, "0::/\n", 0o600)
 	testkit.WriteFile(t, stat, "usage_usec 1\n", 0o600)
-	if quotaFile(self, dir) != "" {
-		t.Error("a container without a quota is read")
-	}
+	testkit.Same(t, "", quotaFile(self, dir), "the quota of a container without one")
 }

@@ -133,9 +133,7 @@ func TestEnded(t *testing.T) {
 	tr.claims.begins(at(0), testID(0), used(1), 1)
 	all := []Running{{Number: 1, Began: at(0)}}
 	tr.Look(at(0.02), all)
-	if all[0].Is != WorkLost {
-		t.Errorf("%+v", all[0])
-	}
+	testkit.Same(t, WorkLost, all[0].Is, "the state")
 }
 
 // TestDatabaseIsPaid: requests together pay for the CPU time that a database used while any of them waited

@@ -189,16 +189,14 @@ func flat(e api.ExplainReply) string {
 func TestForgivenIsExplained(t *testing.T) {
 	n := besieged(t)
 	at := noon.Add(2 * time.Second)
-	if _, err := n.Forgive(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := n.Forgive(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9"})
+	testkit.Must(t, err)
 	e, err := n.Explain(at, "203.0.113.9")
 	if text := flat(e); err != nil || strings.Contains(text, "slash32 203.0.113.9: owes") || strings.Contains(text, "forgive slash32") {
 		t.Errorf("%v: it still owes in\n%s", err, text)
 	}
-	if _, err := n.Pin(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9", Standing: 4, Seconds: 60}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = n.Pin(at, "uid 0", api.ActRequest{Class: "slash32", Key: "203.0.113.9", Standing: 4, Seconds: 60})
+	testkit.Must(t, err)
 	if e, err = n.Explain(at, "203.0.113.9"); err != nil || !strings.Contains(flat(e), "counts as: pinned: An administrator has multiplied its share by 4, for another 60.0 s.") {
 		t.Errorf("%v: nothing is said of the pin in\n%s", err, flat(e))
 	}
@@ -238,9 +236,7 @@ func TestForgivenIsExplained(t *testing.T) {
 			t.Errorf("%s: %s, want %q", key, text, says)
 		}
 	}
-	if n.log.Len() != 2+1 {
-		t.Error("what was not done is in the log")
-	}
+	testkit.Same(t, 2+1, n.log.Len(), "lines logged, none of an action that failed")
 }
 
 // TestAdviceCanBeCopied: in advice, a text that a client chose is a single word for the shell.
@@ -319,9 +315,7 @@ func TestAClientIsOneThing(t *testing.T) {
 				}
 			}
 		}
-		if told != 1 {
-			t.Errorf("%s: it is told %d times what it counts as:\n%s", name, told, text)
-		}
+		testkit.Same(t, 1, told, "%s: how often it is told what it counts as, in\n%s", name, text)
 		advice := strings.Join(e.Advice, "\n")
 		if strings.Contains(advice, "standing.trusted") != c.trusted || strings.Contains(advice, "exempt") {
 			t.Errorf("%s: advice\n%s", name, advice)

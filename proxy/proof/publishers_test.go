@@ -105,9 +105,7 @@ func TestRefresh(t *testing.T) {
 	}
 	x, _ := p.asking(t)
 	next := x.refresh(t.Context(), noon())
-	if got := p.lengths(x); got != "20 20 20 0" {
-		t.Fatalf("there are %s", got)
-	}
+	testkit.Same(t, "20 20 20 0", p.lengths(x), "the lengths of lists")
 	if wait := next.Sub(noon()); wait < 4*time.Hour || wait > 8*time.Hour {
 		t.Errorf("asked again after %s", wait)
 	}

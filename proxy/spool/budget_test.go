@@ -149,9 +149,7 @@ func TestManySlowReadersStayWithinMemory(t *testing.T) {
 	all := make([]*Spool, spools)
 	for i := range all {
 		all[i] = s.Open(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 64<<10, 1<<30)
-		if n := all[i].TryWrite(body); n != len(body) {
-			t.Fatalf("spool %d took %d", i, n)
-		}
+		testkit.Same(t, len(body), all[i].TryWrite(body), "spool %d took", i)
 		if got := s.Stats().Memory; got > budget {
 			t.Fatalf("%d bytes in memory, %d are allowed", got, budget)
 		}

@@ -222,9 +222,7 @@ func TestFileThatCannotBeReadBack(t *testing.T) {
 	d := &faultyDisk{room: 1 << 20}
 	s := d.on(roomy(t), 1<<30)
 	p := s.Open(anybody, 0, 1<<20)
-	if n := p.TryWrite(text(1000)); n != 1000 {
-		t.Fatalf("TryWrite took %d", n)
-	}
+	testkit.Same(t, 1000, p.TryWrite(text(1000)), "TryWrite took")
 	d.read = syscall.EIO
 	for range 2 {
 		if n, err := p.Read(make([]byte, 100)); n != 0 || !errors.Is(err, syscall.EIO) {

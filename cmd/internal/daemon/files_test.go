@@ -78,9 +78,7 @@ func TestFullDisk(t *testing.T) {
 	if err := writeGeneration(path, 2); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk is told as %v", err)
 	}
-	if got := readGeneration(t, path); got != 1 {
-		t.Errorf("the file is of generation %d", got)
-	}
+	testkit.Same(t, 1, readGeneration(t, path), "the file's generation")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("%v is left, %v", files, err)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 	"unicode"
 
+	"tempomat/internal/testkit"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
@@ -105,9 +107,7 @@ func TestOutputNeverWaits(t *testing.T) {
 	o.Close()
 	out.Close()
 	text := <-read
-	if n := uint64(strings.Count(text, string(line))); n != lines-lost {
-		t.Errorf("%d lines are there, want %d", n, lines-lost)
-	}
+	testkit.Same(t, lines-lost, uint64(strings.Count(text, string(line))), "lines")
 	told := uint64(0) // reported at once or in parts
 	for _, part := range regexp.MustCompile(`"lines_left_out":(\d+)`).FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.ParseUint(part[1], 10, 64)
@@ -126,9 +126,7 @@ func TestOutputTellsOfWhatFailed(t *testing.T) {
 		for i, text := range []string{"first\n", "second\n", "third\n"} {
 			_, _ = o.Write([]byte(text))
 			synctest.Wait()
-			if lost := o.Lost(); lost != uint64(min(i+1, 2)) {
-				t.Errorf("after line %d: %d are lost", i+1, lost)
-			}
+			testkit.Same(t, uint64(min(i+1, 2)), o.Lost(), "lost after line %d", i+1)
 			w.take(0)
 			if i == 1 {
 				w.take(-1)

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/classify"
 	"tempomat/config"
 	"tempomat/internal/testkit"
@@ -62,9 +60,7 @@ func TestIdentifiersOfTheManual(t *testing.T) {
 		}
 		rows++
 		for i, identifier := range []string{"key", "address", "mapped-address"} {
-			if got := identified(t, identifier, row[0], "x"); got != row[1+i] {
-				t.Errorf("%s by %s is %q; the manual has %q", row[0], identifier, got, row[1+i])
-			}
+			testkit.Same(t, row[1+i], identified(t, identifier, row[0], "x"), "%s by %s", row[0], identifier)
 		}
 	}
 	if rows < 3 {
@@ -93,7 +89,5 @@ func TestIdentifiersOfTheOriginals(t *testing.T) {
 		"nginx, IPv6": "2001:db8::ff00:42:8329", "the header itself": long, "the header, odd": "a; B é", "no header": "",
 		"more than a master has": strings.Repeat("x", 1024),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-sent by the originals, +by a sidecar:\n%s", diff)
-	}
+	testkit.Same(t, want, got, "sent by the originals (-) and by a sidecar (+)")
 }

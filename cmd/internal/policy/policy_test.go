@@ -8,6 +8,7 @@ import (
 	"tempomat/classify"
 	"tempomat/config"
 	"tempomat/internal/sim"
+	"tempomat/internal/testkit"
 	"tempomat/limiter"
 )
 
@@ -19,9 +20,7 @@ func TestSimulatedAsShipped(t *testing.T) {
 			for _, cpus := range []float64{1, 2, 8} {
 				c := config.Default()
 				c.Throttle.Mode, c.CPUCount, c.Backend.Workers = name, cpus, workers
-				if diff := cmp.Diff(Limits(c), sim.Policy(mode, cpus, workers)); diff != "" {
-					t.Errorf("%s, %g CPUs, %d workers: - shipped, + simulated\n%s", name, cpus, workers, diff)
-				}
+				testkit.Same(t, Limits(c), sim.Policy(mode, cpus, workers), "%s, %g CPUs, %d workers: shipped (-), simulated (+)", name, cpus, workers)
 			}
 		}
 	}
@@ -34,12 +33,8 @@ func TestSimulatedAsShipped(t *testing.T) {
 	if diff := cmp.Diff(classes, sim.Classes(), same); diff != "" {
 		t.Errorf("classes: - shipped, + simulated\n%s", diff)
 	}
-	if diff := cmp.Diff(Robots(c, nil).Config, sim.Robots()); diff != "" {
-		t.Errorf("robots: - shipped, + simulated\n%s", diff)
-	}
-	if diff := cmp.Diff(Standing(c), sim.Standing()); diff != "" {
-		t.Errorf("standing: - shipped, + simulated\n%s", diff)
-	}
+	testkit.Same(t, Robots(c, nil).Config, sim.Robots(), "robots: shipped (-), simulated (+)")
+	testkit.Same(t, Standing(c), sim.Standing(), "standing: shipped (-), simulated (+)")
 	if c.Throttle.Mode != "fair" || c.Cost.Source != "auto" || c.Table.Size != sim.TableSize {
 		t.Errorf("shipped are mode %s, cost %s, table %d: these are not simulated",
 			c.Throttle.Mode, c.Cost.Source, c.Table.Size)

@@ -66,8 +66,6 @@ func TestRobotsOff(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"": true, "robots: {enabled: false}": false} {
 		c, _ := config.Parse([]byte(text), "t", nil)
-		if got := slices.ContainsFunc(Limits(c).Classes, func(x limiter.ClassInfo) bool { return x.Name == config.RobotClass }); got != want {
-			t.Errorf("%q: the limiter has the class: %t", text, got)
-		}
+		testkit.Same(t, want, slices.ContainsFunc(Limits(c).Classes, func(x limiter.ClassInfo) bool { return x.Name == config.RobotClass }), "%q: the limiter has the class", text)
 	}
 }

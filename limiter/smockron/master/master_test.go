@@ -55,13 +55,9 @@ func TestMalformedChangesNothing(t *testing.T) {
 			if i >= 10 {
 				want = []string{fmt.Sprint("u ", 1000*(i-9))}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("request %d:\n%s", i, diff)
-			}
+			testkit.Same(t, want, got, "request %d", i)
 			before := m.State()
-			if got := receive(m, at(0), bad); got != nil {
-				t.Fatalf("%q caused %v", bad, got)
-			}
+			testkit.Same(t, nil, receive(m, at(0), bad), "%q causes", bad)
 			if cmp.Equal(before, m.State()) {
 				t.Errorf("%q is not counted", bad)
 			}
@@ -77,9 +73,7 @@ func TestParallelRequestsEarnOnce(t *testing.T) {
 	done := func(ms int64) []string {
 		return receive(m, at(ms), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||cost_ms=10000", start+ms-10_000))
 	}
-	if got := done(0); got != nil {
-		t.Errorf("one request at a time has to wait: %v", got)
-	}
+	testkit.Same(t, nil, done(0), "one request at a time has to wait")
 	m.sweep(at(5_000))
 	if got := done(5_000); len(got) != 1 || got[0] != "u 9000" { // 1 s was saved, and 5 s were earned
 		t.Errorf("the second request: %v, want a wait until 9000", got)
@@ -132,9 +126,7 @@ func TestDelayedByOrders(t *testing.T) {
 	for range 30 {
 		told = receive(m, at(0), fmt.Sprintf("foo\x00|ACCEPTED|u|%d||", start))
 	}
-	if diff := cmp.Diff([]string{"u 20000"}, told); diff != "" {
-		t.Fatal(diff)
-	}
+	testkit.Same(t, []string{"u 20000"}, told, "told")
 	if got := delayed(m, 20_000); len(got) != 1 || got[0] != "u 21000" {
 		t.Errorf("delayed as ordered: %v, want the next second", got)
 	}
@@ -185,9 +177,7 @@ func TestAnyRule(t *testing.T) {
 			t.Errorf("request %d: %v, want %v", i, got, w)
 		}
 	}
-	if got := receive(m, at(0), fmt.Sprintf("free\x00|ACCEPTED|u|%d||", start)); got != nil {
-		t.Errorf("a domain without rules gave %v", got)
-	}
+	testkit.Same(t, nil, receive(m, at(0), fmt.Sprintf("free\x00|ACCEPTED|u|%d||", start)), "a domain without rules gives")
 }
 
 // TestReconfigured: unchanged rules keep their state, and others start again.
@@ -206,9 +196,7 @@ func TestReconfigured(t *testing.T) {
 	if got := ask("a"); !cmp.Equal(got, []string{"u 2000"}) {
 		t.Errorf("an unchanged rule lost its state: %v", got)
 	}
-	if got := ask("b"); got != nil {
-		t.Errorf("a changed rule kept its state: %v", got)
-	}
+	testkit.Same(t, nil, ask("b"), "after a changed rule")
 }
 
 // TestBoundedIdentifiers: invented identifiers never make the master forget an identifier in debt.

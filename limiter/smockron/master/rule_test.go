@@ -101,9 +101,7 @@ func TestStatesSurviveAStore(t *testing.T) {
 			first = append(first, max(now, rules[i].next(&states[i], now))/10) // credit rounds
 			second = append(second, max(now, rules[i].next(&copied[i], now))/10)
 		}
-		if diff := cmp.Diff(first, second); diff != "" {
-			t.Fatalf("%q leads to other decisions, -before +after:\n%s", text, diff)
-		}
+		testkit.Same(t, first, second, "the decisions after %q", text)
 	})
 }
 

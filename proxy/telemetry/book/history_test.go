@@ -114,9 +114,7 @@ func TestHoursEnd(t *testing.T) {
 			t.Errorf("%s: as two hours %v, want %v", c.name, got, want)
 		}
 	}
-	if got := at(NewHistory(3, telemetry.NewWords())); got != nil {
-		t.Errorf("nothing was told, and there are %v", got)
-	}
+	testkit.Same(t, nil, at(NewHistory(3, telemetry.NewWords())), "hours of a history that was told nothing")
 }
 
 // TestTogether: replies are complete even while requests are being added.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,8 +176,6 @@ func TestDurations(t *testing.T) {
 			}
 			got = append(got, n)
 		}
-		if !slices.Equal(got, []uint64{c.took, c.waited}) {
-			t.Errorf("%s: counted %v, want %d %d", c.name, got, c.took, c.waited)
-		}
+		testkit.Same(t, []uint64{c.took, c.waited}, got, "%s: counted", c.name)
 	}
 }

@@ -1,6 +1,10 @@
 package view
 
-import "testing"
+import (
+	"testing"
+
+	"tempomat/internal/testkit"
+)
 
 func TestFigures(t *testing.T) {
 	for got, want := range map[string]string{
@@ -13,8 +17,6 @@ func TestFigures(t *testing.T) {
 		Percent(7, 5): "100 %",
 		Bytes(900):    "1 KB", Bytes(1<<20 + 200<<10): "1.2 MB", Bytes(3 << 30): "3.0 GB", Clock(1_000_000.5): "13:46:40",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		testkit.Same(t, want, got, "figures")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode"
 
+	"tempomat/internal/testkit"
+
 	"github.com/clipperhouse/displaywidth"
 )
 
@@ -18,9 +20,7 @@ func TestText(t *testing.T) {
 		{"e" + strings.Repeat("\u0301", 4), "e\u0301\u0301" + `\u0301\u0301`},
 		{"❤\ufe0f👍\U0001f3fd\U0001f1e9\U0001f1ea\u1161", "❤" + `\ufe0f` + "👍" + `\U0001f3fd\U0001f1e9\U0001f1ea\u1161`},
 	} {
-		if got := Text(c.text); got != c.want {
-			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
-		}
+		testkit.Same(t, c.want, Text(c.text), "%q", c.text)
 	}
 }
 
@@ -42,9 +42,7 @@ func TestCut(t *testing.T) {
 		{"a検", 2, "a…"},
 		{"", 3, ""},
 	} {
-		if got := Cut(c.line, c.width); got != c.want {
-			t.Errorf("%q to %d: got %q, want %q", c.line, c.width, got, c.want)
-		}
+		testkit.Same(t, c.want, Cut(c.line, c.width), "%q to %d", c.line, c.width)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -247,9 +246,7 @@ func TestRowStays(t *testing.T) {
 	s.Set("/v1/shapes", api.ShapesReply{})
 	told(t, m, s, began)
 	press(m, "up", "down", "enter")
-	if after := row(m.Frame()); after != "" {
-		t.Errorf("marked in an empty table: %q", after)
-	}
+	testkit.Same(t, "", row(m.Frame()), "marked in an empty table")
 }
 
 func TestEffects(t *testing.T) {
@@ -263,9 +260,7 @@ func TestEffects(t *testing.T) {
 		{"enter", view.Effect{Explain: "r000000"}}, {"q", view.Effect{}}, {"?", view.Effect{}}, {"ctrl-c", view.Effect{Quit: true}},
 		{"esc", view.Effect{}}, {"q", view.Effect{Quit: true}},
 	} {
-		if got := m.Press(c.key); got != c.want {
-			t.Errorf("%q: got %+v, want %+v", c.key, got, c.want)
-		}
+		testkit.Same(t, c.want, m.Press(c.key), "%q", c.key)
 	}
 }
 
@@ -285,9 +280,7 @@ func TestAway(t *testing.T) {
 	}
 	s.Away(nil)
 	told(t, m, s, began.Add(14*time.Second))
-	if diff := cmp.Diff(whole, m.Frame().String()); diff != "" {
-		t.Errorf("not as before: %s", diff)
-	}
+	testkit.Same(t, whole, m.Frame().String(), "the frame as before")
 }
 
 // TestOnePaneLacks: if a document is missing, its pane says so and the others work.

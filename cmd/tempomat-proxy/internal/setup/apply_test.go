@@ -227,9 +227,7 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 			if c.told != "" && (!strings.Contains(said.String(), c.told) || !strings.Contains(said.String(), backupEnd)) {
 				t.Error(said.String())
 			}
-			if exists(p.Changes[0].Backup) != (c.told != "") {
-				t.Error("the former text is to stay if, and only if, it is needed")
-			}
+			testkit.Same(t, c.told != "", exists(p.Changes[0].Backup), "the earlier text stays if, and only if, it is needed")
 			if exists(journalFile(w.place)) {
 				t.Error("setup takes itself for not taken back")
 			}

@@ -61,9 +61,7 @@ func TestDrift(t *testing.T) {
 	for range stands {
 		step(-1, 0)
 	}
-	if text := said(); text != "" {
-		t.Errorf("it is told at once: %s", text)
-	}
+	testkit.Same(t, "", said(), "told at once")
 	step(-1, 0)
 	const classes = "Instances differ in the class slash32: web1: share 0.2; web0, web2: share 0.1. Configure the same"
 	if text := said(); strings.Count(text, "\n") != 3 || strings.Count(text, classes) != 3 {
@@ -75,9 +73,7 @@ func TestDrift(t *testing.T) {
 	if text := said(); !strings.Contains(text, "clocks: web2 is 60 s ahead") || strings.Contains(text, "slash32") || strings.Count(text, "\n") != 2 {
 		t.Errorf("log: %s", text)
 	}
-	if n := instances[0].Numbers().Drift; n != 2 {
-		t.Errorf("%d differences", n)
-	}
+	testkit.Same(t, 2, instances[0].Numbers().Drift, "differences")
 	for range stands + 3 { // web1 becomes silent, and a clock is set
 		step(1, 0)
 	}

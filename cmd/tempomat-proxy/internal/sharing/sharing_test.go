@@ -27,9 +27,7 @@ func TestEveryKindHasASharer(t *testing.T) {
 		}
 	}
 	_, err := config.Parse([]byte("coordination: {kind: x}"), "", nil)
-	if n := strings.Count(err.Error(), ",") + 2; n != len(kinds) {
-		t.Errorf("%d kinds, and the program has %q: %v", n, kinds, err)
-	}
+	testkit.Same(t, len(kinds), strings.Count(err.Error(), ",")+2, "kinds in the error %v, for %q", err, kinds)
 }
 
 // TestTroubleIsTold: if a Sharer can't be made, the sidecar works alone, and the doctor and the metrics show
@@ -44,9 +42,7 @@ func TestTroubleIsTold(t *testing.T) {
 		t.Errorf("the doctor is told %+v", r)
 	}
 	want := metrics.Sharing{Kind: "gossip", SharingStatus: limiter.SharingStatus{Up: map[string]bool{"gossip": false}}}
-	if diff := cmp.Diff(want, s.Numbers()); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	testkit.Same(t, want, s.Numbers(), "metrics")
 }
 
 // TestAloneThereIsNothingToTell: an instance that shares nothing has no Sharer and reports no trouble.
