@@ -587,13 +587,13 @@ func (h *session) takeData(now time.Duration, f *http2.DataFrame) error {
 		h.opens(0, h.received.read(size))
 	}
 	switch {
-	case f.StreamID > h.newest:
+	case h.isIdle(f.StreamID):
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	case s == nil && size == 0:
 		return h.floods.control.charge(now, 1, Control)
 	case s == nil:
 		h.floods.small.spend(now, 1)
-		if !slices.Contains(h.given, f.StreamID) {
+		if f.StreamID <= h.newest && !slices.Contains(h.given, f.StreamID) {
 			h.sendReset(f.StreamID, http2.ErrCodeStreamClosed)
 		}
 		return nil
@@ -617,7 +617,7 @@ func (h *session) takeData(now time.Duration, f *http2.DataFrame) error {
 func (h *session) takeReset(now time.Duration, f *http2.RSTStreamFrame) error {
 	s := h.find(f.StreamID)
 	switch {
-	case f.StreamID > h.newest:
+	case h.isIdle(f.StreamID):
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	case s == nil:
 		return h.floods.control.charge(now, 1, Control)
@@ -674,7 +674,7 @@ func (h *session) takeWindow(now time.Duration, f *http2.WindowUpdateFrame) erro
 		if h.window += int(f.Increment); h.window > math.MaxInt32 {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-	case f.StreamID > h.newest:
+	case h.isIdle(f.StreamID):
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	case s != nil:
 		if s.window += int(f.Increment); s.window > math.MaxInt32 {
@@ -711,6 +711,10 @@ func (h *session) refuse(now time.Duration, why http2.StreamError) error {
 	}
 	return h.floods.reset(now)
 }
+
+// isIdle reports whether a stream has not begun, so that frames of it are an error. After the second GOAWAY, a
+// higher number may be that of a request which came too late.
+func (h *session) isIdle(id uint32) bool { return id > h.newest && h.leaving != left }
 
 // find returns an open stream, or nil.
 func (h *session) find(id uint32) *Stream {

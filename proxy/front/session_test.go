@@ -657,9 +657,15 @@ func TestPriorities(t *testing.T) {
 }
 
 // TestSessionDrains: a server that ends loses no request. It warns the client, serves the requests that the
-// client sends before it has read the warning, and reports that later ones were not served.
+// client sends before it has read the warning, and reports that later ones were not served, whatever they send.
 func TestSessionDrains(t *testing.T) {
-	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) }, nil)
+	goOn := make(chan struct{})
+	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/on-its-way" {
+			<-goOn
+		}
+		_, _ = io.WriteString(w, r.URL.Path)
+	}, nil)
 	p := newPeer(t, dial())
 	p.get(1, "/first")
 	p.end(1)
@@ -671,13 +677,20 @@ func TestSessionDrains(t *testing.T) {
 	}
 	ping := p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing }).(*http2.PingFrame)
 	p.get(3, "/on-its-way")
-	testkit.Same(t, "/on-its-way", p.end(3), "what was on its way")
 	p.check(p.WritePing(true, ping.Data))
-	p.get(5, "/too-late")
+	p.ask(5, false, to("POST", "/too-late")...)
+	p.check(p.WriteData(5, false, make([]byte, 1)))
+	p.check(p.WriteData(5, false, nil))
+	p.check(p.WriteWindowUpdate(5, 1))
+	p.check(p.WriteRSTStream(5, http2.ErrCodeCancel))
+	p.check(p.WritePing(false, ping.Data))
 	bye = p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway }).(*http2.GoAwayFrame)
 	if bye.LastStreamID != 3 || bye.ErrCode != http2.ErrCodeNo {
 		t.Errorf("then %v", bye)
 	}
+	p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing && f.Header().Flags.Has(http2.FlagPingAck) })
+	close(goOn)
+	testkit.Same(t, "/on-its-way", p.end(3), "what was on its way")
 	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // ReadFrame returns exactly this value
 		t.Errorf("then %v, %v", f, err)
 	}
