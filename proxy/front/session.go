@@ -373,7 +373,10 @@ func (h *session) breaks(err error) {
 func (h *session) end() {
 	c := h.conn
 	h.mu.Lock()
-	lingers := h.leaving == left && h.err == nil && !h.writing
+	for h.leaving == left && h.err == nil && h.writing {
+		h.room.Wait() // another goroutine is still sending the last answers
+	}
+	lingers := h.leaving == left && h.err == nil
 	c.mu.Lock()
 	c.session, c.lingers = nil, lingers
 	c.mu.Unlock()

@@ -688,8 +688,27 @@ func TestSessionDrains(t *testing.T) {
 	if bye.LastStreamID != 3 || bye.ErrCode != http2.ErrCodeNo {
 		t.Errorf("then %v", bye)
 	}
-	p.until(func(f http2.Frame) bool { return f.Header().Type == http2.FramePing && f.Header().Flags.Has(http2.FlagPingAck) })
+	p.until(func(f http2.Frame) bool {
+		return f.Header().Type == http2.FramePing && f.Header().Flags.Has(http2.FlagPingAck)
+	})
+	var h *session
+	s.conns.Each(func(c *conn) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		h = c.session
+	})
+	sends := func(on bool) (left bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.writing = on // as if another goroutine were sending
+		h.room.Broadcast()
+		return h.serving > 0
+	}
+	sends(true)
 	close(goOn)
+	testkit.Eventually(t, "it is answered", func() bool { return !sends(true) })
+	time.Sleep(50 * time.Millisecond)
+	sends(false)
 	testkit.Same(t, "/on-its-way", p.end(3), "what was on its way")
 	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // ReadFrame returns exactly this value
 		t.Errorf("then %v, %v", f, err)
