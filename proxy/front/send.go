@@ -269,13 +269,18 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 		if left <= 0 {
 			return os.ErrDeadlineExceeded
 		}
-		h := s.session
+		h, fired := s.session, false
 		late := time.AfterFunc(left, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
+			fired = true
 			c.Broadcast()
 		})
-		defer late.Stop()
+		defer func() {
+			for !late.Stop() && !fired {
+				c.Wait() // the timer's goroutine is about to signal, and the stream must not be reused before that
+			}
+		}()
 	}
 	c.Wait()
 	return nil

@@ -775,6 +775,25 @@ func TestResetWhileOthersSend(t *testing.T) {
 	})
 }
 
+// TestDeadlineOfAUsedStream: a deadline passes just as a wait ends. It doesn't touch the stream when that is used again.
+func TestDeadlineOfAUsedStream(t *testing.T) {
+	h, s := &session{}, newStream()
+	s.session, s.writes.L = h, &h.mu
+	const limit = 10 * time.Millisecond
+	h.mu.Lock()
+	go func() {
+		h.mu.Lock() // once the stream waits
+		defer h.mu.Unlock()
+		s.writes.Broadcast()
+		time.Sleep(3 * limit)
+	}()
+	err := s.wait(&s.writes, time.Now().Add(limit))
+	h.mu.Unlock()
+	s.clear()
+	time.Sleep(limit)
+	testkit.Must(t, err)
+}
+
 // noRoom is a Bound without room.
 type noRoom struct{}
 
