@@ -14,8 +14,9 @@ import (
 // time in proportion to how long each waited.
 //
 // The price of a second of waiting is the databases' CPU time in the last interval, divided by the time that
-// all requests waited in that interval. A request that ends before the next reading pays this price. The
-// requests that are still running then share the rest of the CPU time.
+// all requests waited in that interval, or by readEvery if they waited less, because most of the CPU time was then
+// the database's own work. A request that ends before the next reading pays this price. The requests that are still
+// running then share the rest of the CPU time.
 type Database struct {
 	root   fs.FS
 	opened *opened
@@ -55,7 +56,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 	}
 	d.pot += used
 	if all := waited + d.ended; all > 0 {
-		d.price = max(0, used.Seconds()/all.Seconds())
+		d.price = max(0, used.Seconds()/max(all, readEvery).Seconds())
 	}
 	d.ended = 0
 	if waited > 0 && d.pot > 0 {

@@ -175,6 +175,10 @@ func TestNobodyWaits(t *testing.T) {
 	if price := d.bill(0, true, ms(100)); price > 1+1e-9 {
 		t.Errorf("who comes then pays %g CPU-seconds for a second, which is more than of one interval", price)
 	}
+	d.bill(ms(100), true, ms(1)) // computes for itself, and a request has just begun to wait
+	if owes := d.pay(ms(90)); owes > ms(100) {
+		t.Errorf("a request that then waits for 90 ms owes %v", owes)
+	}
 	if price := d.bill(0, false, ms(100)); price != 0 || d.pay(ms(100)) != 0 {
 		t.Error("a database that is gone is paid")
 	}
