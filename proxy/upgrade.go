@@ -45,13 +45,15 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	x.client.writer.status = res.Status
 	x.stream(time.Now())
 	back := res.Tunnel()
+	d := dialogue{client: client, back: back, limit: x.policy.Upgrade, log: u.log}
+	defer x.client.conn.closing.upgrades.add(d.close)()
+	_ = client.SetWriteDeadline(time.Now().Add(x.policy.Write)) // if it fails, writing fails
 	if err := writeSwitch(client, agreed, res); err != nil {
 		x.log.outcome = telemetry.ClientGone
 		_ = back.Close()
 		return
 	}
-	d := dialogue{client: client, back: back, limit: x.policy.Upgrade, log: u.log}
-	defer x.client.conn.closing.upgrades.add(d.close)()
+	_ = client.SetWriteDeadline(time.Time{}) // hold sets its own
 	if d.hold(io.MultiReader(bytes.NewReader(early), client)) {
 		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
 			zap.String("path", telemetry.Clip(x.request.URL.Path)))

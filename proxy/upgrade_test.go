@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -145,6 +146,20 @@ func TestIdleUpgrade(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUpgradeThatIsNotRead: a client doesn't read that the backend agrees to upgrade.
+func TestUpgradeThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(shout), limited)
+		c := r.dial()
+		send(t, c, upgrade)
+		time.Sleep(31 * time.Second)
+		if n := r.access.Len(); n != 1 {
+			t.Errorf("%d requests have ended", n)
+		}
+		_ = c.Close()
+	})
 }
 
 // TestUpgradeThatPanics: a panic in the code below an upgraded connection ends the connection, but not the
