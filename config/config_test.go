@@ -3,19 +3,14 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"net/netip"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/internal/testkit"
 )
-
-var cmpPrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 
 func parse(t *testing.T, text string, env ...string) *Config {
 	t.Helper()
@@ -242,5 +237,32 @@ func TestIsServedAt(t *testing.T) {
 		{"unix:/run/a", "unix:/run/a", true}, {"unix:/run/a", "unix:/run/b", false}, {"unix:/run/a", "http://127.0.0.1", false}, {":80", "unix:/run/a", false},
 	} {
 		testkit.Same(t, tc.is, (Backend{URL: tc.backend}).IsServedAt(tc.listen), "%s is served at %s", tc.backend, tc.listen)
+	}
+}
+
+// TestHosts: a host is stored as it appears in requests, or rejected.
+func TestHosts(t *testing.T) {
+	for text, want := range map[string]string{
+		"Shop.Example":      "shop.example",
+		"shop.example.":     "shop.example",
+		"*.shop.example":    "*.shop.example",
+		"192.0.2.1":         "192.0.2.1",
+		"[192.0.2.1]":       "192.0.2.1",
+		"2001:DB8:0::1":     "[2001:db8::1]",
+		"[2001:db8::1]":     "[2001:db8::1]",
+		"[fe80::1%eth0]":    "",
+		"a..":               "",
+		"a..b":              "",
+		".a":                "",
+		"*.":                "",
+		"*":                 "",
+		"shop.example:8080": "",
+		"*.[::1]":           "",
+		"bücher.example":    "",
+	} {
+		got, err := hostPattern().Parse(text)
+		if (err == nil) != (want != "") || err == nil && got != want {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"tempomat/internal/testkit"
 )
@@ -82,4 +85,15 @@ func (m *masterProcess) fetch(method, url string, dial func(ctx context.Context,
 	body, err = io.ReadAll(res.Body)
 	testkit.Must(m.t, err)
 	return res.StatusCode, body
+}
+
+// asMaster in the environment makes the test program run as tempomat-master, with the race detector if the tests use
+// it.
+const asMaster = "TEMPOMAT_TEST=master"
+
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Environ(), asMaster) {
+		main() // which exits
+	}
+	goleak.VerifyTestMain(m)
 }

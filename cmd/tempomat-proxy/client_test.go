@@ -100,6 +100,14 @@ func open(t *testing.T, c *http.Client, method, url string, h http.Header, body 
 // from returns the headers of a request from a client with that address.
 func from(client string) http.Header { return http.Header{"X-Forwarded-For": {client}} }
 
+// clicked returns the headers of the request for a user's click, from an address.
+func clicked(client string) http.Header {
+	h := from(client)
+	h.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
+	h.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	return h
+}
+
 // later requests a page in the background and returns the status or the error.
 func (s *sidecarProcess) later(h http.Header, path string) <-chan string {
 	s.t.Helper()

@@ -4,10 +4,16 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,4 +119,159 @@ func TestWorldPagesOfManyPictures(t *testing.T) {
 			})
 		}
 	}
+}
+
+// browsers open a page, each with a new profile and without a proxy.
+var browsers = map[string]func(t *testing.T, page string, words ...string){"Chromium": startChromium, "Firefox": startFirefox}
+
+// startChromium hides that it is headless, because tempomat treats headless browsers as robots.
+func startChromium(t *testing.T, page string, words ...string) {
+	c := testkit.StartChromium(t, append(words,
+		"--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36")...)
+	c.Do("", "Target.createTarget", map[string]any{"url": page}, nil)
+}
+
+func startFirefox(t *testing.T, page string, words ...string) {
+	path, home := testkit.Program(t, "firefox-esr", "firefox"), tempDir(t)
+	profile := filepath.Join(home, "profile")
+	testkit.Must(t, os.Mkdir(profile, 0o700))
+	testkit.ReplaceFile(t, filepath.Join(profile, "user.js"), "user_pref('network.proxy.type', 0);\nuser_pref('browser.shell.checkDefaultBrowser', false);\nuser_pref('datareporting.policy.dataSubmissionEnabled', false);\n")
+	testkit.Start(t, []string{"HOME=" + home, "MOZ_DISABLE_CONTENT_SANDBOX=1"}, path, append(words, "--headless", "--no-remote", "--profile", profile, page)...)
+}
+
+// guide is a server next to the site. It receives reports from the pages that a browser shows, beginning with the
+// guide's own page, and makes the browser visit one page after another.
+type guide struct {
+	url string
+
+	mu    sync.Mutex // guards the fields below
+	shown string     // the last page's URL and title
+	next  chan string
+}
+
+func startGuide(t *testing.T) *guide {
+	t.Helper()
+	g := &guide{next: make(chan string)}
+	ends := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/start" { // Firefox loads the first page twice
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<!doctype html><link rel=icon href=data:,><script>", g.script(), "</script>")
+			return
+		}
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		said, _ := url.QueryUnescape(r.URL.RawQuery)
+		g.mu.Lock()
+		g.shown = said
+		g.mu.Unlock()
+		select {
+		case next := <-g.next:
+			_, _ = io.WriteString(w, next)
+		case <-r.Context().Done():
+		case <-ends:
+		}
+	}))
+	t.Cleanup(func() { close(ends); s.Close() })
+	g.url = s.URL
+	return g
+}
+
+// open makes the browser visit a page.
+func (g *guide) open(t *testing.T, page string) {
+	t.Helper()
+	select {
+	case g.next <- page:
+	case <-time.After(testkit.Patience):
+		t.Fatal("the browser has not shown the page before")
+	}
+}
+
+// script returns the script that a page must run when it is shown.
+func (g *guide) script() string {
+	return fmt.Sprintf("fetch('%s/?' + encodeURIComponent(location.href + ' ' + document.title)).then(a => a.text()).then(next => { if (next) location = next })", g.url)
+}
+
+// shows reports whether the page that was shown last has that title.
+func (g *guide) shows(page, title string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shown == page+" "+title
+}
+
+// fullSite is a site with one worker. An expensive page holds the worker for as long as the test wants, and all other
+// clients must wait.
+type fullSite struct {
+	*sidecarProcess
+	script string // of its pages
+
+	mu    sync.Mutex // guards the fields below
+	asked []string   // requests at the backend: method, target, and the cookies
+	dear  chan struct{}
+	here  chan struct{} // receives a value when a request for an expensive page has arrived
+}
+
+// oneWorker makes all requests, however short, wait behind one page.
+const oneWorker = "cpuCount: 1\ncost: {source: wall}\ngate: {heavy: 1, usage: off}\nstate: off\n"
+
+// startFullSite starts the proxy in front of such a site, with further lines of configuration. The worker is free until
+// fill is called.
+func startFullSite(t *testing.T, yaml string) *fullSite {
+	t.Helper()
+	f := &fullSite{here: make(chan struct{}, 1)}
+	backend := httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(backend.Close)
+	f.sidecarProcess = startProxyWith(t, []string{"TEMPOMAT_BACKEND_WORKERS=1"}, nil, backend.URL, oneWorker+yaml)
+	return f
+}
+
+// serve answers with a page whose title is the requested target.
+func (f *fullSite) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/dear" {
+		f.mu.Lock()
+		dear := f.dear
+		f.mu.Unlock()
+		f.here <- struct{}{}
+		<-dear
+		return
+	}
+	f.mu.Lock()
+	f.asked = append(f.asked, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.RequestURI, " ", strings.Join(r.Header["Cookie"], "; "))))
+	f.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = fmt.Fprintf(w, "<!doctype html><html><head><title>%s</title><link rel=icon href=data:,></head><body>a page<script>%s</script></body></html>\n", r.RequestURI, f.script)
+}
+
+// saw returns the requests that reached the backend since the last call of saw, in order.
+func (f *fullSite) saw() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.asked
+	f.asked = nil
+	slices.Sort(asked)
+	return asked
+}
+
+// fill takes the only worker, until empty is called.
+func (f *fullSite) fill(t *testing.T) (empty func()) {
+	t.Helper()
+	dear := make(chan struct{})
+	f.mu.Lock()
+	f.dear = dear
+	f.mu.Unlock()
+	answer := f.later(from("192.0.2.99"), "/dear")
+	<-f.here
+	return sync.OnceFunc(func() {
+		close(dear)
+		testkit.Same(t, "200 OK", <-answer, "the expensive page")
+	})
+}
+
+// redirected returns the number of requests redirected since the start.
+func (f *fullSite) redirected() uint64 { return f.stats().Counters["redirected"] }
+
+// got formats a status and its redirect target.
+func got(res *http.Response) string {
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	return strings.TrimSpace(fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location")))
 }

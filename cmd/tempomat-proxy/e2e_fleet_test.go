@@ -380,42 +380,40 @@ func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
 	}
 }
 
-// TestAPassOfAFleet: after one sidecar has redirected a newcomer, no other sidecar redirects it again, even while the
-// secret is replaced.
-func TestAPassOfAFleet(t *testing.T) {
+// plain starts a backend that answers at once, and returns its URL.
+func plain(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/own") {
+			w.Header().Set("X-RateLimit-Remaining", "own")
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestStrictLimits sends requests to two sidecars that count together in Redis, and then kills Redis.
+func TestStrictLimits(t *testing.T) {
 	t.Parallel()
-	secret := newSecret(t)
-	yaml := fmt.Sprintf("coordination: {secret: %q}\n", secret)
-	first, second, alone := startFullSite(t, yaml), startFullSite(t, yaml), startFullSite(t, "")
-	for _, f := range []*fullSite{first, second, alone} {
-		defer f.fill(t)()
-	}
-	ask := func(f *fullSite, client string, pass *http.Cookie) (status string, given *http.Cookie) {
-		h := clicked(client)
-		if pass != nil {
-			h.Set("Cookie", pass.Name+"="+pass.Value)
+	r := testkit.StartRedis(t)
+	yaml := `headers: draft
+limits: [{name: login, path: /login, rate: 1/hour, burst: 2, strict: true}]
+coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
+`
+	backend := plain(t)
+	cars := [2]*sidecarProcess{startProxy(t, backend, yaml), startProxy(t, backend, yaml)}
+	for i, want := range []string{`"login";r=1;t=3600`, `"login";r=0;t=7200`, `"login";r=0;t=7200`} {
+		a := cars[i%2].get("198.51.100.1", "/login")
+		if got := a.Header.Get("RateLimit"); got != want || (a.StatusCode == 429) != (i == 2) || a.Header.Get("RateLimit-Policy") != `"login";q=2;qu="requests";w=7200` {
+			t.Errorf("request %d: %s, %v; want %s", i, a.Status, a.Header, want)
 		}
-		res := open(t, newClient(t), http.MethodGet, f.url+"/page", h, nil)
-		for _, c := range res.Cookies() {
-			given = c
+	}
+	r.Kill()
+	for range 3 {
+		if a := cars[0].get("198.51.100.1", "/login"); a.StatusCode != 200 {
+			t.Errorf("without Redis: %s", a.Status)
 		}
-		return got(res), given
 	}
-	waits := func(f *fullSite, client string, pass *http.Cookie) {
-		t.Helper()
-		h, held := clicked(client), f.stats().Held
-		h.Set("Cookie", pass.Name+"="+pass.Value)
-		f.later(h, "/page")
-		testkit.Eventually(t, client+" waits, and is not redirected", func() bool { return f.stats().Held == held+1 })
+	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
+		t.Errorf("%v", got)
 	}
-	status, pass := ask(first, "203.0.113.1", nil)
-	if status != "302 ./page" || pass == nil {
-		t.Fatal(status)
-	}
-	if status, _ := ask(alone, "203.0.113.1", pass); status != "302 ./page" {
-		t.Errorf("without the secret it is %s", status)
-	}
-	waits(second, "203.0.113.1", pass)
-	replaceSecret(t, secret, second.sidecarProcess)
-	waits(second, "203.0.113.2", pass)
 }

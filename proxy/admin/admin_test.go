@@ -203,3 +203,74 @@ func TestAdminErrors(t *testing.T) {
 		}
 	}
 }
+
+// withHistory returns options with a history of one hour. The hour's number of requests is the number of hours
+// that the request asks for.
+func withHistory() Options {
+	o := options()
+	o.History = func(hours int) api.HistoryReply {
+		return api.HistoryReply{Version: api.Version, Hours: []api.HourRow{{
+			Requests: uint64(hours),
+			Classes:  []api.HistoryClass{{Class: "gone"}, {Class: "userAgent"}, {Class: "slash32"}},
+		}}}
+	}
+	return o
+}
+
+func TestHistory(t *testing.T) {
+	for query, want := range map[string]uint64{"": 24, "?hours=1": 1, "?hours=168": 168} {
+		var reply api.HistoryReply
+		rec := ask(t, withHistory(), "GET", "/v1/history"+query, &reply)
+		if rec.Code != 200 || len(reply.Hours) != 1 || reply.Hours[0].Requests != want {
+			t.Errorf("%q: status %d, %+v", query, rec.Code, reply)
+			continue
+		}
+		if c := reply.Hours[0].Classes; c[0].Class != "slash32" || c[1].Class != "userAgent" || c[2].Class != "gone" {
+			t.Errorf("%q: the classes are %+v", query, c)
+		}
+	}
+}
+
+func inside() Inside {
+	return Inside{
+		Overview: func() api.OverviewReply {
+			return api.OverviewReply{Version: 1, CPU: 1.5, Conditions: []api.Condition{}}
+		},
+		Shapes: func(limit int) api.ShapesReply {
+			return api.ShapesReply{Version: 1, Rows: make([]api.ShapeRow, limit)}
+		},
+		Recent: func(limit int) api.RecentReply {
+			return api.RecentReply{Version: 1, Rows: make([]api.VerdictRow, limit)}
+		},
+	}
+}
+
+func TestInside(t *testing.T) {
+	var overview api.OverviewReply
+	if ask(t, options(), "GET", "/v1/overview", &overview); overview.CPU != 1.5 {
+		t.Errorf("%+v", overview)
+	}
+	for query, want := range map[string]int{"": 50, "?limit=3": 3} {
+		var shapes api.ShapesReply
+		var recent api.RecentReply
+		ask(t, options(), "GET", "/v1/shapes"+query, &shapes)
+		ask(t, options(), "GET", "/v1/recent"+query, &recent)
+		if len(shapes.Rows) != want || len(recent.Rows) != want {
+			t.Errorf("%q: %d shapes, %d recent", query, len(shapes.Rows), len(recent.Rows))
+		}
+	}
+	for query, want := range map[string]int{"": 100, "?limit=1000": 1000} {
+		var queue api.QueueReply
+		if ask(t, acted(new(actor)), "GET", "/v1/queue"+query, &queue); queue.Total != want {
+			t.Errorf("%q: %d in the queue", query, queue.Total)
+		}
+	}
+	var explained api.ExplainReply
+	if ask(t, acted(new(actor)), "GET", "/v1/explain?of=a%20b", &explained); explained.Of != "a b" {
+		t.Errorf("%+v", explained)
+	}
+	var pins api.PinsReply
+	if ask(t, acted(new(actor)), "GET", "/v1/pins", &pins); pins.Pins == nil {
+		t.Errorf("%+v", pins)
+	}
+}

@@ -2,6 +2,7 @@ package book
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -359,4 +360,26 @@ func TestTheBackendIsSeenToFail(t *testing.T) {
 	testkit.Same(t, api.BackendRow{Seconds: 10, Requests: 3, Down: 2}, b.Overview(Moment{}).Backend, "now")
 	b.Tick(at(50), Moment{})
 	testkit.Same(t, api.BackendRow{Seconds: 60, Requests: 6, Down: 2}, b.Overview(Moment{}).Backend, "half a minute later")
+}
+
+// TestDistinct: the estimate is within 25 % (five standard errors, so that no seed fails) up to a million, and
+// exact for small numbers. Old things are forgotten.
+func TestDistinct(t *testing.T) {
+	seed := maphash.MakeSeed()
+	for _, n := range []int{0, 1, 2, 5, 100, 1000, 10_000, 1_000_000} {
+		var d distinct
+		for range 2 { // a repeated thing counts once
+			for i := range n {
+				d.add(i%stretches, maphash.Comparable(seed, i))
+			}
+		}
+		got := float64(d.estimate())
+		if math.Abs(got-float64(n)) > 0.25*float64(n)+0.5 {
+			t.Errorf("%d are estimated at %v", n, got)
+		}
+		for turn := range stretches {
+			d.forget(turn)
+		}
+		testkit.Same(t, 0, d.estimate(), "%d forgotten: left", n)
+	}
 }

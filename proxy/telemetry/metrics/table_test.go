@@ -1,7 +1,10 @@
 package metrics
 
 import (
+	"flag"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -178,4 +181,77 @@ func TestDurations(t *testing.T) {
 		}
 		testkit.Same(t, []uint64{c.took, c.waited}, got, "%s: counted", c.name)
 	}
+}
+
+// TestNoLabelLosesTheOthers: names that aren't UTF-8 or that occur twice don't suppress other numbers.
+func TestNoLabelLosesTheOthers(t *testing.T) {
+	s, now := full(), time.Unix(1_900_000_000, 0)
+	s.Certificates = []api.Certificate{
+		{File: "/etc/\xe9.pem", Expires: now}, {File: "/etc/a.pem", Expires: now.Add(time.Hour)},
+		{File: "/etc/a.pem", Expires: now, Fault: "expired"}, {File: "/etc/b.pem"},
+	}
+	s.Gate.Sites = []limiter.SiteState{{Name: "\xff", Ended: 1}, {Name: "\xfe", Ended: 2}}
+	s.ConnStats.Handshakes["\xfc"] = 1
+	w := httptest.NewRecorder()
+	Handler(func() *State { return s }, NewDurations()).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	for _, want := range []string{
+		"tempomat_tls_certificate_expiry_seconds{certificate=\"/etc/\ufffd.pem\"} 1.9e+09\n",
+		"tempomat_tls_certificate_expiry_seconds{certificate=\"/etc/a.pem\"} 1.9e+09\n",
+		"tempomat_tls_certificate_ok{certificate=\"/etc/a.pem\"} 0\n", "tempomat_tls_certificate_ok{certificate=\"/etc/b.pem\"} 1\n",
+		"tempomat_site_requests_total{site=\"\ufffd\"} 3\n", "tempomat_tls_handshakes_total{result=\"ok\"} 3\n", "tempomat_build_info{version=\"1.2\"} 1\n",
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	testkit.Same(t, 3, Series(s)["siteRequests._"], "requests of the sites in Graphite")
+}
+
+var update = flag.Bool("update", false, "write the table into docs/metrics.md")
+
+// TestManual: docs/metrics.md contains the current table.
+func TestManual(t *testing.T) {
+	const file, begin, end = "../../../docs/metrics.md", "<!-- table -->\n", "<!-- end of the table -->\n"
+	before, rest, ok := strings.Cut(testkit.ReadFile(t, file), begin)
+	is, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	if *update {
+		testkit.WriteFile(t, file, before+begin+manual()+end+after, 0o644)
+		return
+	}
+	testkit.Same(t, manual(), is, "%s is not up to date", file)
+}
+
+// manual formats the table for the manual.
+func manual() string {
+	var b strings.Builder
+	b.WriteString("| Prometheus | Graphite | meaning |\n|---|---|---|\n")
+	var rows [][3]string
+	for _, m := range Table() {
+		name, series := "", ""
+		if m.Name != "" {
+			name = Prefix + m.Name
+			if len(m.Labels) > 0 {
+				name += "{" + strings.Join(m.Labels, ",") + "}"
+			}
+			name = "`" + name + "`"
+		}
+		if m.Series != "" {
+			series = "`" + m.Series + strings.Repeat(".*", len(m.Labels)) + "`"
+		}
+		if last := len(rows) - 1; name == "" && last >= 0 && strings.HasPrefix(rows[last][2], strings.TrimSuffix(m.Help, ".")+", by group") {
+			rows[last][1] += ", " + series // the sum of the row's groups
+			continue
+		}
+		rows = append(rows, [3]string{name, series, m.Help})
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", row[0], row[1], row[2])
+	}
+	return b.String()
 }
