@@ -96,6 +96,7 @@ type Result struct {
 	Evidence      Evidence // the reasons for the standing
 	Address       string   // the ID of the address's key, which comes second if there is a session; empty: not assessed
 	ClientsBehind float64  // the number of clients behind the address, by its sessions: 1 to 8; 0: not assessed
+	Person        float64  // how much the client counts as a person, given the pages that it requests: 0 to 1
 	Session       bool     // the first key is a session, and the second is its address
 	Face          uint8    // distinguishes clients without a session behind one address: 0 to 7
 	Follows       bool     // the request is for a part of the page that the client was just served
@@ -194,7 +195,7 @@ const maxID = 64
 func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Client, into.TrustedPeer = c.client(r)
 	into.Site, into.Exempt = c.sites.of(r.Host), matchesAny(c.exempt, into.Client, r)
-	into.Standing, into.Evidence, into.ClientsBehind = 0, 0, 0
+	into.Standing, into.Evidence, into.ClientsBehind, into.Person = 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string in memory
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
 	agent := c.agents.read(userAgent(r))

@@ -56,7 +56,7 @@ func TestClassify(t *testing.T) {
 	}
 
 	// The same Result is used again. It must keep no values of the old request, even those set by other packages.
-	result.Standing, result.Evidence, result.Address, result.ClientsBehind = 2, Cookie, "203.0.113.9", 3
+	result.Standing, result.Evidence, result.Address, result.ClientsBehind, result.Person = 2, Cookie, "203.0.113.9", 3, 1
 	result.Session, result.Face, result.Follows, result.Prefetch = false, 5, true, true
 	result.Account, result.Pooled, result.Forged, result.replaced = true, true, true, []string{"slash32"}
 	r := request("/", "X-Api-Key", "")
@@ -71,7 +71,7 @@ func TestClassify(t *testing.T) {
 		{Class: "path", ID: "/"},
 	}
 	testkit.Same(t, want, result.Keys(), "keys")
-	if result.TrustedPeer || result.Standing != 0 || result.Shape != "/" || NetworkOf(result.Client).String() != want[2].ID || result.keys[5] != (limiter.Key{}) {
+	if result.TrustedPeer || result.Standing != 0 || result.Person != 0 || result.Shape != "/" || NetworkOf(result.Client).String() != want[2].ID || result.keys[5] != (limiter.Key{}) {
 		t.Errorf("got %+v", result)
 	}
 	var fresh Result

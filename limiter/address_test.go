@@ -21,10 +21,10 @@ func homes(addresses ...string) *world {
 }
 
 // inSession makes a request from a session of an address with the given number of clients behind it.
-func inSession(address string, n int, company float64) Arrival {
+func inSession(address string, n int, company, person float64) Arrival {
 	return Arrival{
 		Client: Key{Class: "session", ID: fmt.Sprint(address, "#", n)}, Within: host(address),
-		Session: true, ClientsBehind: company, Guess: time.Second, Sure: true,
+		Session: true, ClientsBehind: company, Person: person, Guess: time.Second, Sure: true,
 	}
 }
 
@@ -38,43 +38,44 @@ func (w *world) wants(name string, connections int, a Arrival, used map[string]f
 	w.loop(name, connections, used, func() Arrival { return a })
 }
 
-// TestSessionsWeighAsTheClientsBehindTheirAddress: sixteen sessions of an address together have the share of
-// the clients behind it, and each session has the same part.
+// TestSessionsWeighAsTheClientsBehindTheirAddress: the sessions of an address together have the share of the clients
+// behind it, but of no more clients than there are people among them. People have the same part each. Sessions that
+// aren't a person's together have at most one client's share, so they gain nothing from people's sessions.
 func TestSessionsWeighAsTheClientsBehindTheirAddress(t *testing.T) {
-	for _, company := range []float64{1, 2, 4} {
+	for _, x := range []struct {
+		people, crawlers int
+		company          float64
+		want, crawl      float64 // the part of all sessions and of crawlers, relative to one client's
+	}{{16, 0, 1, 1, 0}, {16, 0, 2, 2, 0}, {16, 0, 4, 4, 0}, {2, 0, 4, 2, 0}, {0, 8, 8, 1, 1}, {4, 4, 8, 4, 0.5}} {
 		w := homes("office", "home")
 		used := map[string]float64{}
-		for i := range 16 {
-			w.wants(fmt.Sprint("office ", i), 1+i%3, inSession("office", i, company), used)
+		for i := range x.people + x.crawlers {
+			person := 1.0
+			if i >= x.people {
+				person = 0
+			}
+			w.wants(fmt.Sprint("office ", i), 1+i%3, inSession("office", i, x.company, person), used)
 		}
-		w.wants("home", 3, inSession("home", 0, 1), used)
+		w.wants("home", 3, inSession("home", 0, 1, 1), used)
 		w.run(480 * time.Second)
-		office, least, most := 0.0, math.Inf(1), 0.0
-		for i := range 16 {
-			x := used[fmt.Sprint("office ", i)]
-			office, least, most = office+x, min(least, x), max(most, x)
+		office, crawl, least, most := 0.0, 0.0, math.Inf(1), 0.0
+		for i := range x.people + x.crawlers {
+			got := used[fmt.Sprint("office ", i)]
+			if office += got; i >= x.people {
+				crawl += got
+			} else {
+				least, most = min(least, got), max(most, got)
+			}
 		}
-		if got := office / used["home"]; math.Abs(got-company) > 0.1*company {
-			t.Errorf("company %v: the sessions got %.2f times as much as one client", company, got)
+		if got := office / used["home"]; math.Abs(got-x.want) > 0.1*x.want {
+			t.Errorf("%+v: the sessions got %.2f times as much as one client", x, got)
 		}
-		if most-least > 0.1*most+2 {
-			t.Errorf("company %v: one session got %v, another %v", company, most, least)
+		if got := crawl / used["home"]; math.Abs(got-x.crawl) > 0.1 {
+			t.Errorf("%+v: the crawlers got %.2f times as much as one client", x, got)
 		}
-	}
-}
-
-// TestFewSessionsWeighAsThemselves: if an address has fewer sessions than clients behind it, each session has
-// the share of one client.
-func TestFewSessionsWeighAsThemselves(t *testing.T) {
-	w := homes("office", "home")
-	used := map[string]float64{}
-	for i := range 2 {
-		w.wants("office", 2, inSession("office", i, 4), used)
-	}
-	w.wants("home", 2, inSession("home", 0, 4), used)
-	w.run(240 * time.Second)
-	if got := used["office"] / used["home"]; math.Abs(got-2) > 0.1 {
-		t.Errorf("two sessions got %.2f times as much as one client", got)
+		if x.people > 0 && most-least > 0.1*most+2 {
+			t.Errorf("%+v: one person got %v, another %v", x, most, least)
+		}
 	}
 }
 
@@ -107,7 +108,7 @@ func TestFacesOfTheKnownAreKnown(t *testing.T) {
 			t.Errorf("face %d of an unknown address is known", face)
 		}
 	}
-	if x := w.Arrive(w.now, inSession("office", 0, 1)); x.Stranger() {
+	if x := w.Arrive(w.now, inSession("office", 0, 1, 1)); x.Stranger() {
 		t.Error("a session of a known address is a stranger")
 	}
 	c := w.gate.client(0, w.Arrive(w.now, asFace("office", 3)))

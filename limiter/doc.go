@@ -78,8 +78,9 @@
 //   - A client's standing estimates how likely the client is a person's browser. It multiplies the client's
 //     share by 1/2 to 8 (Standing: flat120, flat120think).
 //   - The sessions of an address divide the address's share among them. That share is one to eight times a
-//     client's, depending on how many clients are behind the address (Behind: flatnat-4cpu). If an address has
-//     no sessions, its User-Agents divide its share (Faces: natflat20+flatcrawler-inside-cookiesfalse). All
+//     client's, depending on how many people are behind the address and have requests. Sessions that request
+//     more pages than people read share one client's part (Behind: flatnat-4cpu). If an address has no
+//     sessions, its User-Agents divide its share (Faces: natflat20+flatcrawler-inside-cookiesfalse). All
 //     robots whose names anyone can invent count as one client together.
 //   - Debt multiplies a request's cost by up to 9 (Debt: flash100-150ms+crawl, flash500-60ms+crawl). A client
 //     that owes nothing itself bears a quarter of the debt of its networks and its User-Agent (Inherits:

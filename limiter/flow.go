@@ -92,6 +92,7 @@ type client struct {
 	renew     time.Duration // when to store again that the client is known
 	standing  float64       // standing of its latest request
 	alone     float64       // its share if it were the only client of its address
+	person    float64       // how much its latest request counts as a person's, 0 to 1
 
 	address          *address
 	beside, beforeIt *client // other clients of the address with work: the next and the previous one in its list
@@ -183,10 +184,10 @@ func (c *client) home() *address {
 	return c.address
 }
 
-// weigh sets the client's share.
-func (c *client) weigh(share float64) {
-	if c.alone != share {
-		c.alone = share
+// weigh sets the client's share, and how much it counts as a person.
+func (c *client) weigh(share, person float64) {
+	if c.alone != share || c.person != person {
+		c.alone, c.person = share, person
 		c.address.reshare()
 	}
 }
@@ -220,7 +221,7 @@ func (g *gate) answered(at time.Duration, t *Ticket) {
 type address struct {
 	active        *client // a list of its clients with requests that wait or run
 	n             int     // their number
-	clientsBehind float64 // how many clients the address counts as
+	clientsBehind float64 // the most clients that the address counts as
 }
 
 // enter adds a client that has work again.
@@ -248,11 +249,17 @@ func (a *address) leave(c *client) {
 	a.reshare()
 }
 
-// reshare divides the address's share among its clients.
+// reshare divides the address's share among its clients. The address counts as many clients as there are people
+// among those with requests, because a client could otherwise get many cookies and use only a few. All have equal
+// parts of one client's share. The people divide the rest, so they bring nothing to a crawler behind the same address.
 func (a *address) reshare() {
-	part := min(1, a.clientsBehind/float64(max(1, a.n)))
+	people := 0.0
 	for c := a.active; c != nil; c = c.beside {
-		c.reweigh(&c.site.clock, c.alone*part)
+		people += c.person
+	}
+	each, more := 1/float64(max(1, a.n)), max(0, min(a.clientsBehind, people)-1)/max(1, people)
+	for c := a.active; c != nil; c = c.beside {
+		c.reweigh(&c.site.clock, c.alone*(each+more*c.person))
 	}
 }
 

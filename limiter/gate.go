@@ -149,7 +149,7 @@ func (g *gate) place(at time.Duration, t *Ticket, share float64) {
 		t.flow, t.stranger = &t.site.strangers.flow, true
 		t.seen.Store(asStranger)
 	}
-	c.weigh(share)
+	c.weigh(share, t.person)
 }
 
 // dispatch starts all requests that may start.

@@ -126,6 +126,7 @@ func TestGateAtRandom(t *testing.T) {
 				Idle:          time.Duration(rapid.SampledFrom([]int{0, 0, 0, 900, 5000}).Draw(t, "idle")) * time.Millisecond,
 				Standing:      rapid.SampledFrom([]float64{0, 0.5, 1, 4, 9}).Draw(t, "standing"),
 				ClientsBehind: rapid.SampledFrom([]float64{0, 1, 4, 9}).Draw(t, "company"),
+				Person:        rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "person"),
 				Proven:        rapid.Bool().Draw(t, "proven"),
 				Passed:        rapid.Bool().Draw(t, "passed"),
 				Prefetch:      rapid.Bool().Draw(t, "prefetch"),

@@ -112,7 +112,7 @@ func TestTicketsLeaveNothing(t *testing.T) {
 	for name, mode := range map[string]Mode{"at the gate": Fair, "without a gate": Cap} {
 		w := newWorld(roomy(mode))
 		x := w.Arrive(w.now, Arrival{
-			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Proven: true,
+			Client: host("a"), Others: networks("net"), Guess: second, Idle: second, Running: second, Sure: true, Standing: 2, ClientsBehind: 2, Person: 1, Proven: true,
 			Passed: true, Session: true, Face: 3, Follows: true, Prefetch: true,
 		})
 		w.Progress(w.now, x, 2*second, true)

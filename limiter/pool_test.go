@@ -23,7 +23,7 @@ func TestPoolWeighsAsOne(t *testing.T) {
 		for i := range names {
 			w.wants("robots", 3, named(fmt.Sprint("robot ", i)), used)
 		}
-		w.wants("home", 3, inSession("home", 0, 1), used)
+		w.wants("home", 3, inSession("home", 0, 1, 1), used)
 		w.run(480 * time.Second)
 		if got := used["robots"] / used["home"]; math.Abs(got-1) > 0.1 {
 			t.Errorf("%d names got %.2f times as much as one client", names, got)

@@ -46,6 +46,7 @@ type request struct {
 	siteName      string  // one of the policy's sites
 	standing      float64 // the client's standing
 	clientsBehind float64 // how many clients are behind the address
+	person        float64 // how much the client counts as a person
 	came          time.Duration
 	likelyIdle    float64 // seconds
 	running       float64 // seconds
@@ -247,9 +248,11 @@ type Arrival struct {
 	// Standing multiplies the client's share by 1/2 to 8, depending on how likely the client is a person's
 	// browser. 0 means 1.
 	Standing float64
-	// ClientsBehind is how many clients are behind a session's address, 1 to 8. It multiplies the address's
-	// share. 0 means 1.
+	// ClientsBehind is how many clients are behind a session's address, 1 to 8. It limits the factor of the
+	// address's share. 0 means 1.
 	ClientsBehind float64
+	// Person is how much the client counts as a person and not as a crawler, 0 to 1.
+	Person float64
 	// Proven is true if the client can't be a stranger that makes only one request: it came back in a way that
 	// shows this, or it is a robot with an account of its own.
 	Proven bool
@@ -317,7 +320,7 @@ func (a *Arrival) ticket(at time.Duration, p *activePolicy) *Ticket {
 	t.request = request{
 		sure: a.Sure, proven: a.Proven, passed: a.Passed, session: a.Session, pooled: a.Pooled, follows: a.Follows,
 		prefetch: a.Prefetch, uploads: a.Uploads, face: a.Face % faces, siteName: a.Site, came: at,
-		standing: p.standing(a.Standing), clientsBehind: p.standing(a.ClientsBehind),
+		standing: p.standing(a.Standing), clientsBehind: p.standing(a.ClientsBehind), person: a.Person,
 		likelyIdle: a.Idle.Seconds(), running: a.Running.Seconds(),
 	}
 	t.guess = a.Guess.Seconds()

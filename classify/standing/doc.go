@@ -12,10 +12,12 @@
 // most 64 sessions in use. Clients without a session at an address are distinguished by their User-Agents, as
 // one of eight faces (Judge.face). A client therefore gains nothing by using one cookie at many addresses or by
 // inventing User-Agents. With many cookies that the site has set, a client gains as much as a crowded office: at
-// most eight times one client's share. Sessions that request more pages than a person reads hardly increase this
-// factor (visitor.partOfAPerson), but do use the address's share. While newcomers are redirected, a client gets
-// about a tenth more with twenty cookies than with one (TestFarmOfEntrances in internal/sim). Cookies that
-// no client has sent back yet are in a separate table (handedOut), in which each address may use only a part.
+// most eight times one client's share. Sessions without requests don't increase this factor. Those that request
+// more pages than a person reads hardly increase it (visitor.partOfAPerson), and share one client's part. Only
+// HTML pages count. Requests for JSON don't, because a person's browser may send many for each page, and each may
+// cost as much as a page. While newcomers are redirected, a client gets about a tenth more with twenty cookies
+// than with one (TestFarmOfEntrances in internal/sim). Cookies that no client has sent back yet are in a separate
+// table (handedOut), in which each address may use only a part.
 //
 // # Parts of pages
 //

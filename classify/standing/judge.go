@@ -133,7 +133,7 @@ type Visit struct {
 func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *Visit) {
 	c, at := j.config.Load(), seconds(now)
 	*x = Visit{client: res.Client, part: isPart(r)}
-	res.Standing, res.Evidence, res.ClientsBehind, res.Address = 1, 0, 1, ""
+	res.Standing, res.Evidence, res.ClientsBehind, res.Person, res.Address = 1, 0, 1, 0, ""
 	res.Session, res.Face, res.Follows = false, 0, false
 	if len(res.Keys()) == 0 {
 		return
@@ -170,6 +170,7 @@ func (j *Judge) remembered(at int64, c *settings, res *classify.Result, x *Visit
 		if e&classify.Attested != 0 {
 			attested = told
 		}
+		res.Person = float64(v.partOfAPerson(at))
 		res.Follows = x.part && v.follow(at)
 	})
 	return attested

@@ -50,10 +50,10 @@ func TestSessionsOfAnAddress(t *testing.T) {
 	expectStanding(t, "somebody new at the same address", x.ask(0, "192.0.2.1", "/", nil), 2, classify.Cookie)
 }
 
-// TestHastySessions: an address with twenty sessions counts as several clients, unless these request more pages
-// than people read.
+// TestHastySessions: an address with twenty sessions counts as several clients, and each session as a person, unless
+// these request more pages than people read.
 func TestHastySessions(t *testing.T) {
-	for every, want := range map[time.Duration]float64{5 * time.Second: maxCompany, 2 * time.Second: 4, 500 * time.Millisecond: 1} {
+	for every, want := range map[time.Duration][2]float64{5 * time.Second: {maxCompany, 100}, 2 * time.Second: {4, 25}, 500 * time.Millisecond: {1, 1}} {
 		x := newStandingSite(t)
 		cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
 		for i := range 20 {
@@ -65,7 +65,7 @@ func TestHastySessions(t *testing.T) {
 				last = x.ask(at, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
 			}
 		}
-		testkit.Same(t, want, math.Floor(last.ClientsBehind), "a page every %v: the clients behind the address", every)
+		testkit.Same(t, want, [2]float64{math.Floor(last.ClientsBehind), math.Floor(100 * last.Person)}, "a page every %v: the clients behind the address, and percent of a person", every)
 	}
 }
 
@@ -212,10 +212,10 @@ func TestUnjudgedRequest(t *testing.T) {
 	var res classify.Result
 	var visit Visit
 	c.Classify(r, &res)
-	res.Standing, res.Evidence, res.ClientsBehind, res.Address = 3, classify.Cookie, 2, "192.0.2.9"
+	res.Standing, res.Evidence, res.ClientsBehind, res.Person, res.Address = 3, classify.Cookie, 2, 1, "192.0.2.9"
 	res.Session, res.Face, res.Follows = true, 3, true
 	x.s.Assess(noon, r, &res, &visit)
-	if res.Standing != 1 || res.Evidence != 0 || res.ClientsBehind != 1 || res.Address != "" || res.Session || res.Face != 0 || res.Follows {
+	if res.Standing != 1 || res.Evidence != 0 || res.ClientsBehind != 1 || res.Person != 0 || res.Address != "" || res.Session || res.Face != 0 || res.Follows {
 		t.Errorf("it is judged: %+v", res)
 	}
 	before, _ := x.s.AppendBinary(nil)

@@ -267,7 +267,7 @@ func (e *explanation) standing() {
 		})
 	}
 	if past != nil && past.ClientsBehind > 1 {
-		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", past.ClientsBehind), Means: "The number is estimated from their sessions. The address's share is multiplied by it."})
+		facts = append(facts, api.ExplainFact{Name: "people behind it", Value: fmt.Sprintf("about %.0f", past.ClientsBehind), Means: "The number is estimated from their sessions. If all of them have requests, the address's share is multiplied by it."})
 	}
 	if charged && r.Client != nil && r.Client.Lead > 0 {
 		facts = append(facts, api.ExplainFact{

@@ -41,8 +41,8 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
 		Client: client, Within: within, Others: others, Site: l.Who.Site, Guess: e.Guess, Idle: e.Idle, Running: e.Running, Sure: e.Sure,
-		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind, Passed: l.passed,
-		Pooled: l.Who.Pooled, Uploads: uploads,
+		Standing: l.Who.Standing, Proven: l.Who.Evidence.Proves() || l.Who.Account, ClientsBehind: l.Who.ClientsBehind,
+		Person: l.Who.Person, Passed: l.passed, Pooled: l.Who.Pooled, Uploads: uploads,
 		Session: l.Who.Session, Face: l.Who.Face, Follows: l.Who.Follows, Prefetch: l.Who.Prefetch,
 		Memory: l.memory,
 	})
