@@ -39,9 +39,12 @@ const (
 	mostGiven = 32
 	// firstWindow is how many bytes either side may send before the first WINDOW_UPDATE (6.9.2).
 	firstWindow = 65535
-	// widestWindow is the largest number of unread bytes that a client may have sent on one connection, or on
-	// one stream whose body is read as fast as it arrives.
-	widestWindow = 1 << 20
+	// widestWindow is the largest number of unread bytes that a client may have sent on one connection. A trusted
+	// proxy's connection may hold as much for each of manyClients.
+	widestWindow = 2 << 20
+	// widestStream is the same for a stream whose body is read as fast as it arrives. If that body is then no longer
+	// read, other uploads of the connection still have the other half of its window.
+	widestStream = widestWindow / 2
 	// tableSize is the largest HPACK table of either side, in bytes (RFC 7541, 4.2).
 	tableSize = 4 << 10
 	// manyClients is the factor by which the budgets of a trusted proxy's connection exceed those of a
@@ -140,7 +143,7 @@ type window struct {
 // WINDOW_UPDATE yet.
 func (w *window) read(n int) (opens int) {
 	w.unsaid += n
-	if w.unsaid < w.size/2 {
+	if w.unsaid < w.size/4 {
 		return 0
 	}
 	opens, w.unsaid = w.unsaid, 0
@@ -164,7 +167,7 @@ func (c *conn) serveHTTP2() {
 	h.served.L, h.room.L = &h.mu, &h.mu
 	h.encoder = hpack.NewEncoder((*blockWriter)(h))
 	h.window, h.initial = firstWindow, firstWindow
-	h.received = window{open: widestWindow, size: widestWindow}
+	h.received = window{open: clients * widestWindow, size: clients * widestWindow}
 	c.mu.Lock()
 	c.session = h
 	c.mu.Unlock()
@@ -225,7 +228,7 @@ func (h *session) greets() bool {
 		h.number(s.Val)
 	}
 	h.floods.control.earn(1) // the client will acknowledge the settings
-	h.opens(0, widestWindow-firstWindow)
+	h.opens(0, h.received.size-firstWindow)
 	return true
 }
 

@@ -383,8 +383,8 @@ func TestNoStreamAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestWindows: a client may send only as much as is read, but its window grows while the body is
-// read. Sending more is an error. The server sends only as much as the client accepts.
+// TestWindows: a client may send only as much as is read, but its window grows while the body is read. Sending more
+// is an error. A body that isn't read leaves room for others. The server sends only as much as the client accepts.
 func TestWindows(t *testing.T) {
 	goOn := make(chan struct{})
 	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -422,7 +422,7 @@ func TestWindows(t *testing.T) {
 		widest = max(widest, of[1])
 		give()
 	}
-	if got := p.end(1); got != fmt.Sprint(all) || widest < widestWindow/2 || widest > widestWindow {
+	if got := p.end(1); got != fmt.Sprint(all) || widest < widestStream/2 || widest > widestStream {
 		t.Errorf("%s bytes came, with a window of up to %d", got, widest)
 	}
 	slow := newPeer(t, dial(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 10})
@@ -449,6 +449,13 @@ func TestWindows(t *testing.T) {
 	}
 	if got := flood.end(1); !strings.HasSuffix(got, "FLOW_CONTROL_ERROR") {
 		t.Errorf("more than the window: %.20q", got)
+	}
+	rest := window{open: widestWindow - widestStream, size: widestWindow} // the widest stream is not read
+	for range widestWindow / longestFrame {
+		if rest.open -= longestFrame; rest.open < firstWindow {
+			t.Fatal("no other upload has room")
+		}
+		rest.read(longestFrame)
 	}
 }
 

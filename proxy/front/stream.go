@@ -459,7 +459,7 @@ func (b *incoming) opens(n int) {
 		return
 	}
 	by := b.window.read(n)
-	if by > 0 && 2*b.window.size <= widestWindow {
+	if by > 0 && 2*b.window.size <= widestStream {
 		b.window.open += b.window.size
 		by += b.window.size
 		b.window.size *= 2
