@@ -125,15 +125,17 @@
 //     requests have used at once in the last 10 to 20 s, but at least one. A request whose client is still
 //     sending the body doesn't count as one that ends soon (Uploads: novel-chunks-3x5).
 //   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
-//     the backend, its other short requests wait. If such requests hold as many workers as are kept, short
-//     requests wait if their client is over its share or holds a worker with a longer request (Misjudges:
-//     read-spool-32MB-1x24-cold, misguess8addr).
+//     the backend, its other short requests wait. If such requests hold as many workers as are kept, and
+//     requests compute that aren't short or no other workers are free, short requests wait if their client is
+//     over its share or holds a worker with a longer request (Misjudges: read-spool-32MB-1x24-cold, misguess8addr).
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20),
-//     and strangers together half of them (StrangersPart: waiting-people+strangers-hold). A stranger's request
-//     that will compute may exceed that half if its client holds no worker, and requests as short or shorter
-//     leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
+//     and strangers together half of them with requests that take longer than 1.6 s (StrangersPart:
+//     waiting-people+strangers-hold). Strangers' requests of up to 1.6 s leave only as many workers as known
+//     clients have held at once in the last 10 to 20 s. A stranger's request that will compute may exceed
+//     strangers' part if its client holds no worker, and requests as short or shorter leave a CPU free
+//     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - The limits on clients, keys and strangers don't apply while the number of workers is unknown, or while
 //     many are free: more than twice the kept workers and the CPUs together (Slack: 20x5ms+0.3s-150w-queue).
 //

@@ -44,7 +44,9 @@ type books struct {
 	usedUnderShare use // CPU time of requests of clients within their share
 	busy           int // requests at the backend
 	load           load
-	shortUse       shortUse
+	shortUse       recentUse     // of short requests
+	knownUse       recentUse     // of known clients' requests that aren't short
+	knownLong      int           // known clients' requests at the backend that aren't short
 	orphans        int           // requests at the backend whose client has disconnected
 	trustAgain     time.Duration // when light requests get extra room again
 	workers        workers

@@ -7,8 +7,9 @@ import (
 	"tempomat/limiter/account"
 )
 
-// TestHoldingTooMuch: of eleven workers, an address may hold five, and strangers together may also hold five. A
-// request that would compute next to a free CPU still starts, even if it also waits for a second.
+// TestHoldingTooMuch: of eleven workers, an address may hold five, and strangers together may also hold five with
+// long requests. With requests that end soon, they may hold all but one of the sixteen workers and those that
+// known clients recently held. A request that would compute next to a free CPU starts in any case.
 func TestHoldingTooMuch(t *testing.T) {
 	type keys [2]struct{ holds int32 }
 	for name, x := range map[string]struct {
@@ -19,26 +20,33 @@ func TestHoldingTooMuch(t *testing.T) {
 		keys    keys
 		strange int // workers that strangers hold; if it is above 0 and known isn't set, the request is a stranger's
 		known   bool
+		recent  int   // workers that known clients recently held
 		compute int   // requests that compute and aren't short
+		long    int   // requests that end soon, but aren't short
 		bad     int32 // misjudged requests of its client
 		badAll  int
 		ahead   bool
 		want    Barrier
 		key     int
 	}{
-		"nothing is held":                                      {level: waitsAt(3), idle: 9},
-		"four":                                                 {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
-		"five":                                                 {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
-		"its network holds seven":                              {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
-		"its network holds eight":                              {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
-		"strangers hold four":                                  {level: waitsAt(3), idle: 9, strange: 4},
-		"strangers hold five":                                  {level: waitsAt(3), idle: 9, strange: 5, want: StrangersHold},
+		"nothing is held":                    {level: waitsAt(3), idle: 9},
+		"four":                               {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
+		"five":                               {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
+		"its network holds seven":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
+		"its network holds eight":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
+		"strangers hold four":                {level: waitsAt(4), idle: 9, strange: 4},
+		"strangers hold five":                {level: waitsAt(4), idle: 9, strange: 5, want: StrangersHold},
+		"ends soon, strangers hold fourteen": {level: waitsAt(3), strange: 14},
+		"ends soon, strangers hold fifteen":  {level: waitsAt(3), strange: 15, want: StrangersHold},
+		"ends soon, strangers hold eleven, known clients four": {level: waitsAt(3), strange: 11, recent: 4, want: StrangersHold},
+		"ends soon, strangers hold ten, known clients four":    {level: waitsAt(3), strange: 10, recent: 4},
+		"ends soon, strangers hold five, known clients eleven": {level: waitsAt(3), strange: 5, recent: 11, want: StrangersHold},
 		"computes, client holds none":                          {level: 3, strange: 5},
 		"computes, and idles for a second":                     {level: 3, idle: 1.1, strange: 5},
 		"one CPU is busy":                                      {level: 4, strange: 5, compute: 1},
 		"both CPUs are busy":                                   {level: 4, strange: 5, compute: 2, want: StrangersHold},
 		"both CPUs run longer ones":                            {level: 3, strange: 5, compute: 2},
-		"only holds a worker, for a second":                    {level: waitsAt(3), idle: patience.Seconds(), strange: 5, want: StrangersHold},
+		"only holds a worker":                                  {level: waitsAt(4), strange: 5, compute: 1, want: StrangersHold},
 		"unknown cost":                                         {level: fresh, strange: 5, want: StrangersHold},
 		"may be expensive":                                     {level: 3, unsure: true, strange: 5},
 		"may be expensive, one CPU is busy":                    {level: 4, unsure: true, strange: 5, compute: 1, want: StrangersHold},
@@ -46,7 +54,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		"may be expensive, strangers hold eleven":              {level: 3, unsure: true, strange: 11, want: StrangersHold},
 		"may be expensive, client holds one":                   {level: 3, unsure: true, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"strangers hold five, client is known":                 {level: waitsAt(3), idle: 9, strange: 5, known: true},
-		"computes, client holds one":                           {level: 3, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
+		"computes, client holds one":                           {level: 4, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"short, client holds seven":                            {level: 0, keys: keys{{holds: 7}}},
 		"short, client holds eight":                            {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
 		"short, network holds ten":                             {level: 0, keys: keys{1: {holds: 10}}},
@@ -57,8 +65,9 @@ func TestHoldingTooMuch(t *testing.T) {
 		"client has a misjudged request and is over its share": {level: 0, bad: 1, ahead: true, want: Misjudged},
 		"four misjudged, client over its share":                {level: 0, badAll: 4, ahead: true},
 		"five misjudged":                                       {level: 0, badAll: 5},
-		"five misjudged, client over its share":                {level: 0, badAll: 5, ahead: true, want: Misjudged},
-		"five misjudged, client holds a worker":                {level: 0, badAll: 5, keys: keys{{holds: 1}}, want: Misjudged},
+		"five misjudged, client over its share":                {level: 0, badAll: 5, ahead: true, long: 15, want: Misjudged},
+		"five misjudged, workers are free":                     {level: 0, badAll: 5, ahead: true, long: 14},
+		"five misjudged, client holds a worker":                {level: 0, badAll: 5, long: 15, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
@@ -66,7 +75,8 @@ func TestHoldingTooMuch(t *testing.T) {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds}}, Terms: &account.Terms{Workers: part}}
 		}
 		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0 && !x.known, x.strange, x.badAll
-		g.load.computing[4] = x.compute
+		g.home.strangerHeld, g.knownUse.before = x.strange, x.recent
+		g.load.computing[4], g.load.held[2] = x.compute, x.long
 		if by, key := g.heldBy(r, x.probe); by != x.want || key != x.key || g.mayHold(r, x.probe) != (x.want == nothing) {
 			t.Errorf("%s: barrier %d of key %d, want %d of %d", name, by, key, x.want, x.key)
 		}
@@ -107,7 +117,7 @@ func TestIsOwnDoing(t *testing.T) {
 	r.n, r.overShare, r.reservations[1].Bucket.Value.holds = 1, true, 0
 	r.overShare = false
 	r.n, r.level, r.likelyIdle = 1, 0, 0
-	g.home.misjudged.known, r.reservations[0].Bucket.Value.holds = 5, 1
+	g.home.misjudged.known, g.load.held[2], r.reservations[0].Bucket.Value.holds = 5, 15, 1
 	expect("others misjudged", false)
 	r.client.misjudged = 1
 	expect("its client also holds its part", true)

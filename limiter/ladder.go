@@ -382,6 +382,8 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	if g.shortUse.pass(at); g.wants(0, level(lightRung)) {
 		g.shortUse.now = max(g.shortUse.now, g.busy-g.load.long()+1)
 	}
+	g.knownUse.pass(at)
+	g.knownUse.now = max(g.knownUse.now, g.knownLong)
 	n, before := &g.limits, g.roomShort
 	g.roomShort = from(&g.load.computing, 0) >= n.slots && g.wanted()
 	switch {

@@ -132,7 +132,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 		s := &t.reservations[key]
 		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(n.longMost)), 1)
 	case StrangersHold:
-		o.Have, o.Most = t.site.strangerLong, max(n.longMost/2, 1)
+		o.Have, o.Most = g.strangersHold(t)
 	case BehindOwn:
 		for b := t.links[inLane].before; b != nil; b = b.links[inLane].before {
 			o.Have++

@@ -24,7 +24,7 @@ func TestCountsOfWaitingRequests(t *testing.T) {
 		"no worker for a short one": {func(g *gate, _ *Ticket) { g.busy, g.workers.configured = 16, 16; g.load.held[0] = 16 }, 0, NoWorker, 16, 16},
 		"no worker for a light one": {func(g *gate, _ *Ticket) { g.busy, g.workers.configured = 16, 16; g.load.held[0] = 16 }, level(lightRung), NoWorker, 16, 16},
 		"no room for the longest":   {func(g *gate, _ *Ticket) { g.load.computing[5] = 2 }, rungs - 1, NoRoom, 2, 2},
-		"strangers hold their part": {func(g *gate, x *Ticket) { x.stranger, g.home.strangerLong = true, 5 }, waitsAt(4), StrangersHold, 5, 5},
+		"strangers hold their part": {func(g *gate, x *Ticket) { x.stranger, g.home.strangerHeld = true, 5 }, waitsAt(4), StrangersHold, 5, 5},
 		"its key holds its part":    {func(_ *gate, x *Ticket) { x.reservations[0].Bucket.Value.holds = 6 }, waitsAt(4), KeyHolds, 6, 6},
 	} {
 		g := shaped()

@@ -305,16 +305,17 @@ func (g *gate) countOut(t *Ticket) {
 	}
 }
 
-// shortUse is how many workers short requests have recently used at once, plus one if some of them waited.
-type shortUse struct {
+// recentUse is how many workers a group of requests has recently used at once, plus one if short ones of them
+// waited.
+type recentUse struct {
 	now, before int
 	since       time.Duration
 }
 
-func (u *shortUse) most() int { return max(u.now, u.before) }
+func (u *recentUse) most() int { return max(u.now, u.before) }
 
 // pass forgets old use: it starts a new period if the current one is over.
-func (u *shortUse) pass(at time.Duration) {
+func (u *recentUse) pass(at time.Duration) {
 	if at-u.since >= usedFor*time.Second {
 		u.before, u.now, u.since = u.now, 0, at
 	}
@@ -330,6 +331,12 @@ func (g *gate) addBusy(t *Ticket, n int) {
 func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
+		if t.rung > briefRung {
+			t.site.strangerHeld += int(n)
+		}
+	} else {
+		g.knownLong += int(n)
+		g.knownUse.now = max(g.knownUse.now, g.knownLong)
 	}
 	t.each(func(s *reservation) { s.Bucket.Value.holds += n })
 }
@@ -434,10 +441,10 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if t.level.short() || t.level == fresh && probe {
 		return g.misjudgedBy(t)
 	}
-	most := g.limits.longMost
-	if t.stranger && t.site.strangerLong >= max(most/2, 1) && !(t.level.computes() && g.mayCompute(t)) {
+	if have, most := g.strangersHold(t); t.stranger && have >= most && !(t.level.computes() && g.mayCompute(t)) {
 		return StrangersHold, 0
 	}
+	most := g.limits.longMost
 	for i := range t.reservations[:t.n] {
 		s := &t.reservations[i]
 		if s.Bucket == nil || s.Terms.Workers <= 0 {
@@ -448,6 +455,20 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 		}
 	}
 	return nothing, 0
+}
+
+// strangersHold returns how many workers the strangers of t's site hold, and how many they may. Requests that
+// will end soon leave only as many workers as known clients have recently held at once, because these can get
+// more within a second or two. Longer ones leave half of the workers.
+func (g *gate) strangersHold(t *Ticket) (have, most int) {
+	half, r := max(g.limits.longMost/2, 1), t.level.rung()
+	switch {
+	case t.sure && r <= briefRung:
+		return t.site.strangerLong, max(half, g.mostLong(r)-g.knownUse.most())
+	case t.sure:
+		return t.site.strangerHeld, half
+	}
+	return t.site.strangerLong, half
 }
 
 // hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free
@@ -493,7 +514,7 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 	}
 	// If misjudged requests hold as many workers as are kept, short requests of some clients wait. Strangers
 	// and known clients are counted separately, so neither group shuts the other out.
-	if used := *t.site.misjudged.of(t); used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
+	if used := *t.site.misjudged.of(t); g.isStrained() && used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
 		return Misjudged, 0
 	}
 	for i := range t.reservations[:t.n] {
@@ -502,6 +523,12 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 		}
 	}
 	return nothing, 0
+}
+
+// isStrained reports whether misjudged requests may be in the way of others: a request that isn't short computes,
+// or only the kept workers are free. Otherwise, the misjudged ones only wait, on workers that no other wants.
+func (g *gate) isStrained() bool {
+	return from(&g.load.computing, lightRung+1) > 0 || g.load.long() >= g.mostLong(briefRung)
 }
 
 // park takes the head of a lane out of the competition until its keys hold fewer workers.

@@ -77,6 +77,12 @@ func waiting() (all []ordinary) {
 		ordinary{name: "shop40x20ms+1.2s", clients: func(n func(int) int) []*Client {
 			return users(n(40), 3, Page{Path: "/page", CPU: 0.020, Sleep: 1.2})
 		}},
+		ordinary{name: "4new-10ms+1.5s", clients: func(n func(int) int) []*Client {
+			return once(users(n(600), 0, Page{Path: "/page", CPU: 0.010, Sleep: 1.5}), 150)
+		}},
+		ordinary{name: "20new-10ms+.5s", clients: func(n func(int) int) []*Client {
+			return once(users(n(3000), 0, Page{Path: "/page", CPU: 0.010, Sleep: 0.5}), 150)
+		}},
 		ordinary{name: "20x60ms+.2s", clients: func(n func(int) int) []*Client {
 			return users(n(20), 1, Page{Path: "/page", CPU: 0.060, Sleep: 0.2})
 		}},

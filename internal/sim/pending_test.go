@@ -4,7 +4,6 @@ import "path"
 
 // These are the reasons why the gate misses demands.
 const (
-	both      = "one address holds as many workers as it may, and also crawls"
 	first30s  = "for half a minute, all clients are strangers; strangers may hold only half of the workers, and polls hold all of these"
 	floods    = "there are more newcomers than there is room for, and only a few dozen samples"
 	inside    = "if the people of an office have no cookies, nothing distinguishes them from a crawler in the office that requests their pages"
@@ -30,7 +29,6 @@ func scatters(why string) bool {
 func pending() map[string]string {
 	all := map[string]string{}
 	for why, names := range map[string][]string{
-		both:      {"all+crawl", "all+crawl-cold"},
 		first30s:  {"poll-10+crawl-cold", "poll-20+crawl-cold"},
 		floods:    {"res-flat-20/s", "S3-addr-nocookie-ua-120x1"},
 		inside:    {"natflat20+flatcrawler-inside-cookiesfalse"},
@@ -52,8 +50,9 @@ func pending() map[string]string {
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
 		"even if there are few workers, some are kept for short requests": {
-			"30x5ms+*s-16w*", "shop*-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
+			"30x5ms+*s-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
 			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "29xhr+4s-dynamic5",
+			"*new-*-dynamic5", "*new-*-4w-1cpu",
 		},
 		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
 		"pages without an estimate run as probes, one at a time": {

@@ -192,7 +192,7 @@ func rules() []mutation {
 		{"Kept", []string{"stream-40x1", "poll-20"}, []edit{{workers, "kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)", "kept := 0"}}},
 		{"HoldersLeave", []string{"2cpu-16workers-pages3000ms-20x5+0.001s-spread=true"}, []edit{{workers, "|| !computes && g.wantsCPU() &&", "|| false &&"}}},
 		{"KeysHold", []string{"waiting-people+holds-20"}, []edit{{workers, "if s.Bucket == nil || s.Terms.Workers <= 0 {", "if true {"}}},
-		{"StrangersPart", []string{"waiting-people+strangers-hold"}, []edit{{workers, "if t.stranger && t.site.strangerLong >=", "if false && t.site.strangerLong >="}}},
+		{"StrangersPart", []string{"waiting-people+strangers-hold"}, []edit{{workers, "t.stranger && have >= most &&", "false && have >= most &&"}}},
 		{"MayCompute", []string{"polls120s-8conn-pages800ms", "exports60s-3conn-pages100ms-1cpu"}, []edit{{workers, "return t.own().Bucket.Value.holds == 0 && long <", "return false && long <"}}},
 		{"Slack", []string{"20x5ms+0.3s-150w-queue"}, []edit{{workers, "if g.hasSlack() {", "if false {"}}},
 		{"Misjudges", []string{"read-spool-32MB-1x24-cold", "misguess8addr"}, []edit{{workers, "if t.overShare && t.client.misjudged > 0 {", "if true {\n\t\treturn nothing, 0\n\t}\n\tif false {"}}},
