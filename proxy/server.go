@@ -231,9 +231,7 @@ func hurryClient(w http.ResponseWriter, r *http.Request) {
 	if c := remembered(r.Context()); c != nil && r.ProtoMajor == 1 {
 		c.deadline = until // so that an exchange on the same connection sets its own
 	}
-	if s, ok := w.(served); ok {
-		_ = s.SetWriteDeadline(until) // if it fails, writing fails
-	}
+	_ = w.(served).SetWriteDeadline(until) //nolint:forcetypeassert // both writers of package front implement it
 }
 
 // Retire stops accepting connections, because another process now accepts them, and sets how long the

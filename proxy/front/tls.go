@@ -105,8 +105,7 @@ type below struct {
 
 	began time.Time
 	empty budget // bounds the records without data
-	heads int    // how many bytes of a record's head were read
-	head  uint64 // these bytes
+	head  uint64 // a 1, and then the bytes of a record's head that were read; 0: none
 	rest  int    // how many bytes of the record are still to come
 
 	now bool    // whether reads use fd and don't wait
@@ -129,8 +128,7 @@ func (nothing) Temporary() bool { return true }
 
 var (
 	errNothing          net.Error = nothing{}
-	errHandshakeTooLong           = errors.New("the handshake, or a message after it, is too long")
-	errEmpty                      = errors.New("too many TLS records have no data")
+	errHandshakeTooLong           = errors.New("the handshake is too long, or what follows has too little data")
 )
 
 // Read implements net.Conn. It fails when the client has sent as much as it may.
@@ -142,7 +140,7 @@ func (b *below) Read(p []byte) (n int, err error) {
 	defer func() {
 		b.left -= max(n, 0)
 		if !b.empty.spend(time.Since(b.began), b.records(p[:max(n, 0)])) {
-			n, err = 0, errEmpty
+			n, err = 0, errHandshakeTooLong
 		}
 	}()
 	if b.turns == nil {
@@ -157,23 +155,21 @@ func (b *below) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// records returns how many records p completes the heads of.
+// records returns how many records p completes the heads of. A head has five bytes and ends with the length of the
+// rest.
 func (b *below) records(p []byte) (n int) {
 	for len(p) > 0 {
-		if took := min(b.rest, len(p)); took > 0 {
-			b.rest, p = b.rest-took, p[took:]
-			continue
+		took := min(b.rest, len(p))
+		if b.rest -= took; took == 0 {
+			took = 1
+			if b.head = max(b.head, 1)<<8 | uint64(p[0]); b.head >= 1<<40 {
+				n, b.head, b.rest = n+1, 0, int(uint16(b.head)) //nolint:gosec // the length is in the last two bytes
+			}
 		}
-		b.head, p = b.head<<8|uint64(p[0]), p[1:]
-		if b.heads++; b.heads == recordHead {
-			n, b.heads, b.rest = n+1, 0, int(uint16(b.head)) //nolint:gosec // the length is in the last two bytes
-		}
+		p = p[took:]
 	}
 	return n
 }
-
-// recordHead is the size of a record's head, in bytes. The head ends with the length of the rest.
-const recordHead = 5
 
 // goOn waits for a turn to compute. It returns an error if either side has closed the connection
 // in the meantime.
