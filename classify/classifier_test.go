@@ -33,7 +33,7 @@ func request(target string, header ...string) *http.Request {
 }
 
 func TestClassify(t *testing.T) {
-	c := mustNew(t, Config{
+	c := New(Config{
 		TrustedProxies: prefixes("127.0.0.1/32"),
 		Classes: append(usual(),
 			Class{Name: "apiKey", By: Header, Header: "x-api-key"},
@@ -87,7 +87,7 @@ func TestClassify(t *testing.T) {
 
 // TestExemptionFollowsTrust: an exemption by address concerns the client, not the proxy in front of it.
 func TestExemptionFollowsTrust(t *testing.T) {
-	c := mustNew(t, Config{
+	c := New(Config{
 		TrustedProxies: prefixes("127.0.0.1/32"),
 		Exempt:         []Exemption{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("10.0.0.0/8")}},
 	})
@@ -124,7 +124,7 @@ func TestHeaderIDIsBounded(t *testing.T) {
 
 // TestPrefetch: browsers have three ways to indicate that nobody is looking at the answer yet.
 func TestPrefetch(t *testing.T) {
-	c := mustNew(t, Config{})
+	c := New(Config{})
 	for _, x := range []struct {
 		name, value string
 		want        bool
@@ -140,7 +140,7 @@ func TestPrefetch(t *testing.T) {
 }
 
 func TestClassifyAllocatesOnce(t *testing.T) {
-	c := mustNew(t, Config{
+	c := New(Config{
 		TrustedProxies: prefixes("127.0.0.1/32"),
 		Classes:        append(usual(), Class{Name: "key", By: Header, Header: "X-Key"}, Class{Name: "path", By: PathShape}),
 		Exempt:         []Exemption{{Path: "/static/*"}},
@@ -154,7 +154,7 @@ func TestClassifyAllocatesOnce(t *testing.T) {
 		if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > want {
 			t.Errorf("%s request: %v allocations, want %v", name, got, want)
 		}
-		for _, c := range everyKind(t) {
+		for _, c := range everyKind() {
 			if got := testing.AllocsPerRun(100, func() { c.Classify(r, &result) }); got > want {
 				t.Errorf("%s request, %s: %v allocations, want %v", name, c.classes[0].Name, got, want)
 			}
@@ -169,7 +169,7 @@ func slowest() []Class {
 
 func BenchmarkClassify(b *testing.B) {
 	const chrome131 = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
-	c := mustNew(b, Config{TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: usual(), Exempt: []Exemption{{Path: "/healthz"}}})
+	c := New(Config{TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: usual(), Exempt: []Exemption{{Path: "/healthz"}}})
 	for _, bench := range []struct {
 		name string
 		r    *http.Request
@@ -186,7 +186,7 @@ func BenchmarkClassify(b *testing.B) {
 			}
 		})
 	}
-	all := mustNew(b, Config{
+	all := New(Config{
 		TrustedProxies: prefixes("127.0.0.1/32", "::1/128"), Classes: slowest(), Exempt: []Exemption{{Path: "/healthz"}},
 		Databases: map[string]Database{"asn": oneDatabase("AS64496")},
 	})
@@ -281,7 +281,7 @@ func TestHopsByHand(t *testing.T) {
 func TestAsManyKeysAsThereAre(t *testing.T) {
 	classes := append(usual(),
 		Class{Name: "plain", By: Address}, Class{Name: "mapped", By: MappedAddress}, Class{Name: "whole", By: UserAgentHeader}, Class{Name: "path", By: PathShape})
-	c := mustNew(t, Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: classes})
+	c := New(Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: classes})
 	var r Result
 	for range 2 {
 		if c.Classify(request("/a"), &r); len(r.Keys()) != limiter.MaxKeys {
@@ -317,7 +317,7 @@ func TestAsManyKeysAsThereAre(t *testing.T) {
 
 // TestKeyOf checks what an administrator may write as a key.
 func TestKeyOf(t *testing.T) {
-	c := mustNew(t, Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
+	c := New(Config{Classes: append(usual(), Class{Name: "net", By: Slash24})})
 	for _, x := range []struct{ class, id, want, fault string }{
 		{"slash32", "192.0.2.7", "192.0.2.7", ""},
 		{"slash32", "[2001:db8::1]", "2001:db8::/64", ""},

@@ -24,10 +24,10 @@ func (d oneDatabase) ID(a netip.Addr) string {
 }
 
 // everyKind returns one classifier for each kind of class.
-func everyKind(t testing.TB) map[string]*Classifier {
+func everyKind() map[string]*Classifier {
 	all := make(map[string]*Classifier)
 	for _, k := range Kinds() {
-		all[k.Name] = mustNew(t, Config{
+		all[k.Name] = New(Config{
 			TrustedProxies: prefixes("127.0.0.1/32"), Classes: []Class{{Name: k.Name, By: By(k.Name)}},
 			Databases: map[string]Database{"asn": oneDatabase("AS64496"), "country": oneDatabase("NZ")},
 		})
@@ -41,7 +41,7 @@ func TestEveryKind(t *testing.T) {
 		"slash32": "203.0.113.9", "slash24": "203.0.113.0/24", "slash16": "203.0.0.0/16", "userAgent": "firefox linux",
 		"asn": "AS64496", "country": "NZ", "host": "example.com",
 	}
-	for name, c := range everyKind(t) {
+	for name, c := range everyKind() {
 		var result Result
 		c.Classify(request("/"), &result)
 		keys := result.Keys()
@@ -53,7 +53,7 @@ func TestEveryKind(t *testing.T) {
 
 // TestKeysAreBounded: whatever a client sends, its keys are of limited length and safe to display.
 func TestKeysAreBounded(t *testing.T) {
-	all := everyKind(t)
+	all := everyKind()
 	rapid.Check(t, func(t *rapid.T) {
 		r := request("/")
 		r.Method, r.Host = rapid.String().Draw(t, "method"), rapid.String().Draw(t, "host")
@@ -92,7 +92,7 @@ func TestHostID(t *testing.T) {
 func TestWithoutAnEntry(t *testing.T) {
 	r := request("/", "X-Forwarded-For", "192.0.2.1")
 	for _, databases := range []map[string]Database{nil, {"asn": oneDatabase("AS64496")}} {
-		c := mustNew(t, Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: []Class{{Name: "asn", By: "asn"}}, Databases: databases})
+		c := New(Config{TrustedProxies: prefixes("127.0.0.1/32"), Classes: []Class{{Name: "asn", By: "asn"}}, Databases: databases})
 		var result Result
 		if c.Classify(r, &result); len(result.Keys()) != 0 {
 			t.Errorf("keys %v", result.Keys())
@@ -103,7 +103,7 @@ func TestWithoutAnEntry(t *testing.T) {
 
 // TestNetworkKeysOfDatabases: keys that depend only on an address are known without a request.
 func TestNetworkKeysOfDatabases(t *testing.T) {
-	c := mustNew(t, Config{
+	c := New(Config{
 		Classes:   []Class{{Name: "slash32", By: Slash32}, {Name: "host", By: "host"}, {Name: "asn", By: "asn"}},
 		Databases: map[string]Database{"asn": oneDatabase("AS64496")},
 	})

@@ -49,12 +49,8 @@ func TestPinsAreBounded(t *testing.T) {
 	if err := p.Set(noon, pinOf("one more", 2, time.Hour)); err == nil {
 		t.Error("there is no bound")
 	}
-	if err := p.Set(noon, pinOf("7", 4, time.Hour)); err != nil {
-		t.Errorf("a new standing for one of them: %v", err)
-	}
-	if err := p.Set(noon.Add(time.Minute), pinOf("one more", 2, time.Hour)); err != nil {
-		t.Errorf("after all others have expired: %v", err)
-	}
+	testkit.Must(t, p.Set(noon, pinOf("7", 4, time.Hour)))                         // a new standing for one of them
+	testkit.Must(t, p.Set(noon.Add(time.Minute), pinOf("one more", 2, time.Hour))) // after all others have expired
 	testkit.Same(t, 2, len(p.All(noon.Add(time.Minute))), "pins in force")
 }
 
@@ -88,7 +84,7 @@ func TestPinsSurvive(t *testing.T) {
 // client.
 func TestPinsApply(t *testing.T) {
 	of := func(pins ...Pin) (*Pins, *Result) {
-		c := mustNew(t, Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
+		c := New(Config{AddressHeader: NoHeader, Classes: []Class{{Name: "slash32", By: Slash32}, {Name: "slash24", By: Slash24}}})
 		var p Pins
 		for _, pin := range pins {
 			testkit.Must(t, p.Set(noon, pin))

@@ -9,8 +9,7 @@ import (
 	"tempomat/internal/testkit"
 )
 
-func sited(t testing.TB, given ...Site) *Classifier {
-	t.Helper()
+func sited(given ...Site) *Classifier {
 	return New(Config{AddressHeader: NoHeader, Sites: given})
 }
 
@@ -24,7 +23,7 @@ func siteOf(c *Classifier, host string) string {
 
 // TestSiteOfHost: all spellings that a backend treats as one name belong to one site. A similar name belongs to none.
 func TestSiteOfHost(t *testing.T) {
-	c := sited(t,
+	c := sited(
 		Site{Name: "shop", Hosts: []string{"shop.example", "www.shop.example", "[2001:db8::1]", "192.0.2.1"}},
 		Site{Name: "blogs", Hosts: []string{"*.blogs.example"}},
 		Site{Name: "big", Hosts: []string{"*.big.blogs.example", "me.blogs.example"}})
@@ -45,7 +44,7 @@ func TestSiteOfHost(t *testing.T) {
 // TestLongHosts: a host may be as long as DNS allows.
 func TestLongHosts(t *testing.T) {
 	longest := strings.Repeat("a", longestHost)
-	c := sited(t, Site{Name: "one", Hosts: []string{longest}})
+	c := sited(Site{Name: "one", Hosts: []string{longest}})
 	if c.SiteOf(longest) != "one" || c.SiteOf(longest+"a") != "" {
 		t.Errorf("the longest host has the site %q, a longer one %q", c.SiteOf(longest), c.SiteOf(longest+"a"))
 	}

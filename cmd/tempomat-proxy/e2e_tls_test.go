@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,13 +75,6 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 	t.Parallel()
 	backend := pageBackend(t)
 	s := startSecure(t, backend, overTLS+"log: {access: off}\n")
-	reload := func(outcome string) {
-		t.Helper()
-		from := s.Stderr.Len()
-		s.Signal(syscall.SIGHUP)
-		s.Stderr.Await(t, from, outcome)
-		s.Stderr.Await(t, from, reloaded)
-	}
 	underLoad(t, s.trusting(), "https://"+s.site+"/", 8, func(i int) {
 		if i%4 == 3 {
 			s.configure(t, backend, fmt.Sprintf("listen: {address: %q, tls: true}\ntls: {certificates: %s}\nlog: {access: off}\n", s.site, s.dir))
@@ -92,12 +84,14 @@ func TestCertificatesExchangedUnderLoad(t *testing.T) {
 			return
 		}
 		if i%4 == 0 { // first half of the file, then all of it
+			from := s.Stderr.Len()
 			testkit.ReplaceFile(t, filepath.Join(s.dir, "site.crt"), "-----BEGIN CERTIFICATE-----\nMIIB")
-			reload("the previous one stays in use")
+			s.reload(reloaded)
+			s.Stderr.Await(t, from, "the previous one stays in use")
 		}
 		name := fmt.Sprintf("version%d.example", i)
 		s.issue("site", name, "site.example")
-		reload(reloaded)
+		s.reload(reloaded)
 		testkit.Same(t, name, s.shown("site.example"), "shown")
 	})
 	if _, out, _ := s.doctor("status"); !regexp.MustCompile(`certificate .*site\.crt +valid to \d{4}-\d\d-\d\d`).MatchString(out) {

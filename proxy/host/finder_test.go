@@ -58,26 +58,35 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
+// toBackend returns a Finder for a backend, the backend's listener, and a connection that the backend hasn't
+// accepted. If this machine doesn't have the network, the test is skipped.
+func toBackend(t *testing.T, network string) (*Finder, net.Listener, net.Conn) {
+	t.Helper()
+	address := map[string]string{"tcp": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "b.sock")}[network]
+	l, err := net.Listen(network, address)
+	if err != nil && network != "tcp" {
+		t.Skip(err)
+	}
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	u := &url.URL{Scheme: "http", Host: l.Addr().String()}
+	if network == "unix" {
+		u = &url.URL{Scheme: "unix", Path: address}
+	}
+	f, err := OpenFinder(u)
+	testkit.Must(t, err)
+	t.Cleanup(f.Close)
+	c, err := net.Dial(network, l.Addr().String())
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return f, l, c
+}
+
 // TestFindsItself makes this process the backend. It is found, and counts as serving several requests at once.
 func TestFindsItself(t *testing.T) {
 	for _, network := range []string{"tcp", "tcp6", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			address := map[string]string{"tcp": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "b.sock")}[network]
-			l, err := net.Listen(network, address)
-			if err != nil {
-				t.Skip(err)
-			}
-			defer func() { _ = l.Close() }()
-			u := &url.URL{Scheme: "http", Host: l.Addr().String()}
-			if network == "unix" {
-				u = &url.URL{Scheme: "unix", Path: address}
-			}
-			f, err := OpenFinder(u)
-			testkit.Must(t, err)
-			defer f.Close()
-			c, err := net.Dial(network, l.Addr().String())
-			testkit.Must(t, err)
-			defer func() { _ = c.Close() }()
+			f, l, c := toBackend(t, network)
 			s, err := l.Accept()
 			testkit.Must(t, err)
 			seat, err := f.Find(at(0), c)
@@ -98,26 +107,10 @@ func TestFindsItself(t *testing.T) {
 	}
 }
 
-// toBackend returns a Finder for a backend, the backend's listener, and a connection that the backend hasn't
-// accepted.
-func toBackend(t *testing.T) (*Finder, net.Listener, net.Conn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	f, err := OpenFinder(&url.URL{Scheme: "http", Host: l.Addr().String()})
-	testkit.Must(t, err)
-	t.Cleanup(f.Close)
-	c, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return f, l, c
-}
-
 // TestClosedIsNotWaiting checks that a closed connection whose last bytes are still in transit doesn't count as
 // one that the backend has yet to accept.
 func TestClosedIsNotWaiting(t *testing.T) {
-	f, l, c := toBackend(t)
+	f, l, c := toBackend(t, "tcp")
 	if _, err := f.Find(at(0), c); !errors.Is(err, errWaits) {
 		t.Fatalf("nobody has accepted it: %v", err)
 	}
@@ -135,7 +128,7 @@ func TestClosedIsNotWaiting(t *testing.T) {
 
 // TestNotFound checks why a process isn't found.
 func TestNotFound(t *testing.T) {
-	f, l, c := toBackend(t)
+	f, l, c := toBackend(t, "tcp")
 	f.root = fakeProc(nil, nil)
 	s, err := l.Accept()
 	testkit.Must(t, err)
@@ -160,7 +153,7 @@ func (elsewhere) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0
 // tracker looks for them every 20 ms. The searches take a 64th of a CPU, however long each of them takes, and
 // each request still gets its turn.
 func TestLookingIsBounded(t *testing.T) {
-	f, _, c := toBackend(t)
+	f, _, c := toBackend(t, "tcp")
 	tr := NewTracker(f, nil, func(error) {})
 	var used time.Duration
 	tr.looking.clock = func() time.Duration { used += 100 * time.Microsecond; return used }

@@ -36,7 +36,7 @@ func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, ac
 // served returns a Tracker, and a worker that counts as serving one connection at a time.
 func served(t *testing.T) (*Tracker, net.Listener, *worker) {
 	t.Helper()
-	f, l, waiting := toBackend(t)
+	f, l, waiting := toBackend(t, "tcp")
 	_ = waiting.Close()
 	if c, err := l.Accept(); err == nil {
 		_ = c.Close()
