@@ -146,7 +146,7 @@
 // the latest requests of unknown kinds were expensive, the next ones aren't probes (package cpuaccount).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
-// longest requests of the client with the most requests, and refuses parts of a page last (TestFullQueueSheds,
+// longest requests of the client with the most work, and refuses parts of a page last (TestFullQueueSheds,
 // TestPartsAreShedLast). A request that has waited for MaxHold, including its wait for a cap, is refused
 // (TestNoRequestWaitsLongerThanMaxHold).
 //

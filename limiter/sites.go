@@ -12,8 +12,9 @@ import (
 // sites take turns. This is hierarchical fair queueing (Bennett and Zhang, SIGCOMM 1996). The sites' turns
 // follow their start tags (Goyal, Vin and Cheng, SIGCOMM 1996), in the variant that serves several requests at
 // a time (SFQ(D): Jin, Chase and Kaur, SIGMETRICS 2004). A site's start tag is its flow's virtual time. The
-// sites' clock is the lowest tag of the sites with work. A site that uses CPU time that no other site wants
-// therefore isn't ahead afterwards, and an idle site saves nothing.
+// sites' clock follows the service given, and is at least the lowest tag of the sites with waiting requests. A
+// site that uses CPU time that no other site wants therefore isn't ahead afterwards, and an idle site saves
+// nothing.
 //
 // All sites use the same ladder and the same workers.
 

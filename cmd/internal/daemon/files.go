@@ -22,7 +22,7 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	case info.Mode().Perm()&0o027 != 0:
 		return nil, fmt.Errorf("%s has mode %#o, but only its owner may have write access, and only its owner and group may have read access. Run: chmod 640 %[1]s", file, info.Mode().Perm()&fs.ModePerm)
 	case info.Size() > most:
-		return nil, fmt.Errorf("%s has more than %d characters", file, most)
+		return nil, fmt.Errorf("%s has more than %d bytes", file, most)
 	}
 	return os.ReadFile(file)
 }
