@@ -62,9 +62,8 @@ func TestMeasured(t *testing.T) {
 		}, 1, 0, 0, false, [sums]float64{}},
 		"paused": {Process, func(_ *Meter, s *Span) {
 			s.Pause(at(0.5))
-			s.Measured(at(1), Reading{CPU: sec(0.3)})
-			s.Resume(at(1))
-		}, 1, 0.3, 0.7, false, [sums]float64{byProcess: 0.3}},
+			s.Measured(at(1), Reading{CPU: sec(0.8)})
+		}, 1, 0.8, 0.2, true, [sums]float64{byProcess: 0.8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, s := NewMeter(c.source, 2), new(Span)

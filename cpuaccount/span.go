@@ -107,15 +107,14 @@ func (s *Span) Idle() time.Duration {
 }
 
 // Computes reports whether the request is assumed to compute, rather than to wait for a database, an event or
-// the client.
+// the client. Readings also show the CPU time of a paused request, whose backend may not wait for the client.
 func (s *Span) Computes() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := guessedHalf
 	if s.isExact {
-		from = half
+		return s.weight >= half
 	}
-	return s.weight >= from && s.pauses == 0
+	return s.weight >= guessedHalf && s.pauses == 0
 }
 
 // Yield sets the force with which the request competes for the CPUs from now on: 0 to 1, where 1 means
