@@ -122,8 +122,11 @@
 //
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
 //     stream-40x1, poll-20). Because requests of up to 1.6 s end soon, they leave only as many workers as short
-//     requests have used at once in the last 10 to 20 s, but at least one. A request whose client is still
-//     sending the body doesn't count as one that ends soon (Uploads: novel-chunks-3x5).
+//     requests have used at once in the last 10 to 20 s, but at least one.
+//   - A request whose client is still sending the body doesn't count as one that ends soon. When the body ends,
+//     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
+//     may therefore start it only while the bodies of its address are for less than a second of all CPUs, however
+//     many workers are free (Uploads: novel-chunks-3x5, chunks-1x96-5s, chunks-8x12-60s).
 //   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
 //     the backend, its other short requests wait. If such requests hold as many workers as are kept, and
 //     requests compute that aren't short or no other workers are free, short requests wait if their client is
@@ -190,6 +193,7 @@
 //	keptOf16 5, keptForKnown 2               Kept
 //	briefRung                                Kept: up to 1.6 s, the requests that end soon
 //	slackTimes 2                             Slack
+//	unknownUpload 0.25 s                     Uploads
 //	siteBeyond 1.2                           SitesLeave: above this, verdicts report a site as ahead
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go

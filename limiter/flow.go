@@ -222,6 +222,7 @@ type address struct {
 	active        *client // a list of its clients with requests that wait or run
 	n             int     // their number
 	clientsBehind float64 // the most clients that the address counts as
+	uploads       int     // requests of its clients at the backend that arrived before their bodies were complete
 }
 
 // enter adds a client that has work again.
@@ -302,7 +303,7 @@ func (t *Ticket) lead() float64 {
 
 // isIdle reports whether neither the client nor its address has a request that waits or runs.
 func (c *client) isIdle() bool {
-	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n > 0 {
+	if c.work > 0 || c.queued > 0 || c.running > 0 || c.address != nil && c.address.n+c.address.uploads > 0 {
 		return false
 	}
 	if c.faces != nil {

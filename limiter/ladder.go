@@ -95,15 +95,15 @@ func (l level) short() bool { return l <= level(lightRung) }
 
 // levelOf returns the level at which a request waits.
 func (g *gate) levelOf(t *Ticket) level {
+	waits := t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess)
 	switch {
+	case t.uploads && (waits || !t.sure): // earlier uploads say nothing about this one; its client may take hours
+		return waitsAt(rungs - 1)
 	case !t.sure && t.running <= light:
 		return fresh
 	case !t.sure:
 		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
-	case t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess):
-		if t.uploads { // earlier uploads say nothing about this one; its client may take hours
-			return waitsAt(rungs - 1)
-		}
+	case waits:
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
 	}
 	return level(rungOf(t.guess))

@@ -89,6 +89,7 @@ func TestLevelOf(t *testing.T) {
 		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight such requests fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 		{guess: 0.02, idle: 1, sure: true, uploads: true, want: waitsAt(6)},
+		{guess: 3, idle: 3, uploads: true, want: waitsAt(6)},
 		{guess: 3, idle: 3, sure: true, uploads: true, want: 4}, // the request also computes
 	} {
 		x := &Ticket{request: request{likelyIdle: c.idle, running: c.running, sure: c.sure, uploads: c.uploads}, charge: charge{guess: c.guess}}

@@ -212,6 +212,9 @@ const (
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
 	slackTimes = 2
+	// unknownUpload is the CPU time that an upload of unknown cost is expected to take. On two CPUs, a client may
+	// have eight of these. A browser has six connections.
+	unknownUpload = 0.25
 	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it.
 	// With 16 workers and two CPUs, one of fifteen requests that each wait for 12 s ends every 0.8 s.
 	briefRung = passRung + 1
@@ -325,6 +328,9 @@ func (u *recentUse) pass(at time.Duration) {
 func (g *gate) addBusy(t *Ticket, n int) {
 	g.busy += n
 	t.site.busy += n
+	if t.uploads {
+		t.client.address.uploads += n
+	}
 }
 
 // countLong adds n to the counts of requests that aren't short, including those of the request's keys.
@@ -435,6 +441,9 @@ const (
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
+	if t.uploads && g.uploadsWait(t) {
+		return KeyHolds, 0
+	}
 	if g.hasSlack() {
 		return nothing, 0
 	}
@@ -465,10 +474,29 @@ func (g *gate) strangersHold(t *Ticket) (have, most int) {
 	switch {
 	case t.sure && r <= briefRung:
 		return t.site.strangerLong, max(half, g.mostLong(r)-g.knownUse.most())
-	case t.sure:
+	case t.sure || t.uploads:
 		return t.site.strangerHeld, half
 	}
 	return t.site.strangerLong, half
+}
+
+// uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
+// end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
+// An upload therefore waits if the address's running uploads would take all CPUs for a second, assuming that they
+// cost as much as this one, but at most a second each. Uploads of clients within their share, and those that are
+// known to be short, don't wait. A guess includes the cost of holding a worker, which is subtracted. While the
+// number of workers is unknown, no upload waits, because the backend may serve streams that stay open for hours and
+// whose cost therefore stays unknown.
+func (g *gate) uploadsWait(t *Ticket) bool {
+	n, a := &g.limits, t.client.address
+	if !t.overShare || t.sure && t.guess <= light || !g.workers.areKnown() {
+		return false
+	}
+	cost := unknownUpload
+	if t.sure {
+		cost = max(light, min(t.guess-t.likelyIdle*float64(n.cpus)/float64(n.workers), 1))
+	}
+	return float64(a.uploads)*cost >= a.clientsBehind*g.ranking.cpus
 }
 
 // hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free

@@ -1,5 +1,7 @@
 package sim
 
+import "fmt"
+
 // These are pages of clients that hold workers because they send and read slowly.
 func upload() Page { return Page{Path: "/page", Query: "save=", CPU: 0.001, Upload: 60e3} }
 func chunks() Page {
@@ -100,6 +102,7 @@ func HoldingWorkers() (all []Scenario) {
 		all = append(all, s, cold(s))
 	}
 	all = append(all, fullSpools()...)
+	all = append(all, computingChunks()...)
 	return append(all, novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
 }
 
@@ -116,6 +119,27 @@ func novelChunks() Scenario {
 			return join(asking(thinking(people(3)), []Page{{Path: "/page", CPU: 0.3}}), before, holders(from, 5, page, bytePer5s))
 		},
 	}
+}
+
+// computingChunks returns scenarios with clients whose bodies end within three seconds, all at about the same time.
+// Their pages then compute for long.
+func computingChunks() (all []Scenario) {
+	for _, x := range []struct {
+		addresses, parallel, workers int
+		cost, good                   float64
+	}{{1, 96, 150, 5, 0.8}, {8, 12, 16, 60, 0.9}} {
+		page := chunks()
+		page.CPU = x.cost
+		all = append(all, Scenario{
+			Name: fmt.Sprintf("chunks-%dx%d-%gs", x.addresses, x.parallel, x.cost), CPUs: 2, Workers: x.workers, site: alike(),
+			Demands: []Demand{{Kind: "human", Good: x.good}}, end: Attack + 90,
+			clients: func() []*Client {
+				from := holders(addresses{x.addresses, strewn}, x.parallel, page, 20e3)
+				return join(thinking(people(20)), newcomers(80, Attack+5, Attack+85, flat()), from)
+			},
+		})
+	}
+	return all
 }
 
 // fullSpools returns scenarios with clients that read slowly, and request more than the proxy may buffer for an

@@ -94,7 +94,7 @@ func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
 	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)
 	switch {
 	case l.uploads:
-		e.Idle, e.Sure = max(e.Idle, e.Guess, leastStay), true
+		e.Idle = max(e.Idle, e.Guess, leastStay)
 	case !e.Sure:
 		e.Running = guess.Running(now, l.kind)
 	}
