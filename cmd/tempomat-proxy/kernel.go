@@ -150,7 +150,7 @@ func remedy(err error) string {
 	case errors.Is(err, errNotMeasured):
 		return "set cost.source: auto (docs/exact-costs.md)"
 	case errors.Is(err, errElsewhere):
-		return "run the proxy on the backend's machine, and name the backend as localhost or 127.0.0.1; otherwise, there is nothing to do (docs/exact-costs.md)"
+		return "run the proxy on the backend's machine, and name the backend as localhost or 127.0.0.1; if the backend must stay on another machine, costs can only be estimated (docs/exact-costs.md)"
 	case errors.Is(err, errDeaf):
 		return "set cost.socket to a path in an existing directory to which the proxy may write, such as unix:/run/tempomat/worker.sock, and reload (docs/exact-costs.md)"
 	case errors.Is(err, errUntold):

@@ -55,7 +55,7 @@ func scenarios() []scenario {
 			{name: "owner", users: 1, reps: 2, page: "/cpu.php?ms=8000", cookies: true, at: 2 * s, think: 2 * s},
 			{name: "people", rate: 5, page: "/cpu.php?ms=120", assets: 4, cookies: true, conns: 6, timeout: 60 * s},
 		}},
-		// Over the loopback interface, storing a body first makes the request take half as long again.
+		// Over the loopback interface, storing a body first makes the request take 50 % longer.
 		{name: "uploads", lasts: 20 * s, spare: true, rate: 0.7, slack: 1.6, groups: []group{
 			{name: "uploads", users: 3, page: "/up.php", body: 50_000_000, agent: "curl/8", timeout: 60 * s}, quick,
 		}},
