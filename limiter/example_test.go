@@ -7,8 +7,8 @@ import (
 	"tempomat/limiter"
 )
 
-// Under a hard ceiling, a client earns half a CPU, and has saved one CPU-second. Each of its pages costs 0.8
-// CPU-seconds. Nothing here runs or sleeps, because the caller passes in the time.
+// Under a hard ceiling, a client earns half a CPU-second per second, and has saved one CPU-second. Each of its pages
+// costs 0.8 CPU-seconds. The example serves no real requests and never sleeps: the caller passes in the time and costs.
 func Example() {
 	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	l := limiter.New(start, limiter.Policy{

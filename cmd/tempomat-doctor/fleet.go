@@ -144,11 +144,11 @@ func (d *doctor) find(ctx context.Context, f *fleet) error {
 func readToken(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("--token: %w. Name the file that contains the token, as in admin.token", err)
+		return "", fmt.Errorf("--token: %w. Give the path of the file that admin.token in tempomat.yaml names", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", fmt.Errorf("--token: %s is empty. Name the file that contains the token, as in admin.token", file)
+		return "", fmt.Errorf("--token: %s is empty. Give the path of the file that admin.token in tempomat.yaml names", file)
 	}
 	return token, nil
 }

@@ -61,8 +61,8 @@ func StepWeight(step int) float64 {
 	return [1 + Steps]float64{1, 335.0 / 1024, 110.0 / 1024, 3.0 / 1024}[step]
 }
 
-// Hold keeps the change that a request caused to the priority of its process, so that End can undo it. The zero
-// Hold has changed nothing.
+// Hold records how a request changed the priority of its process, so End can undo the change. The zero Hold
+// has changed nothing.
 type Hold struct { // guarded by the Keeper's mu
 	over  bool
 	place *change // change that the request caused; nil: none

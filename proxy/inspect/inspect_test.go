@@ -143,7 +143,7 @@ func TestExplain(t *testing.T) {
 		"5f0c9a1f":                           {"request", 0, 1, []string{"It has ended: it was redirected and got a pass to come back with (status 307), after it had waited for 2.0 s. Why: the backend had no room for it, and its client was unknown"}},
 		"given/1":                            {"request", 0, 1, []string{"It has ended"}},
 		"2001:db8::7": {"address", 0, 1, []string{
-			"None of its requests is waiting or running, and it owes nothing. Its latest request that was refused or redirected, failed, or waited long ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
+			"None of its requests is waiting or running, and it owes nothing. Of its requests that failed, waited long, or were refused or redirected, the latest ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
 		}},
 		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it is not waiting or running"}},
 		"198.51.100.1":   {"address", 0, 0, []string{"Nothing is known about 198.51.100.1: it sent no request recently"}},

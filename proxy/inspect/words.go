@@ -51,7 +51,7 @@ func (e *explanation) latest() string {
 		return ""
 	}
 	v := &e.reply.Recent[0]
-	return fmt.Sprintf(" Its latest request that was refused or redirected, failed, or waited long ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
+	return fmt.Sprintf(" Of its requests that failed, waited long, or were refused or redirected, the latest ended %s ago: %s.", span(max(0, float64(e.now.UnixMilli())/1000-v.At)), ended(v))
 }
 
 // next returns the Outlook of the subject's first waiting request, or nil.

@@ -33,8 +33,8 @@ func (l *Life) Tick(now time.Time) {
 	l.gate.Limiter.Progress(now, l.ticket, soFar, computes)
 }
 
-// Pause stops the meter while the backend waits for the client. Pauses may overlap: the meter runs again after
-// as many calls of Resume as of Pause.
+// Pause stops the meter while the backend waits for the client. Pauses may overlap: the meter runs again once
+// Resume has been called as often as Pause.
 func (l *Life) Pause(now time.Time) { l.span.Pause(now) }
 
 // Resume ends a Pause.

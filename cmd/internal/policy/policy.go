@@ -14,8 +14,8 @@ import (
 	"tempomat/limiter"
 )
 
-// maxHeld is the highest number of waiting requests, which need about 40 MB. A backend that serves 34 requests per
-// second serves that many within the longest wait.
+// maxHeld is the maximum number of waiting requests. 1024 of them need about 40 MB, and a backend that serves 34
+// requests per second serves them all within the longest wait (30 s by default).
 const maxHeld = 1024
 
 // attested is the factor for the share of a client that counts as a person because the backend vouches for it or its

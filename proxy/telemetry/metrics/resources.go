@@ -18,7 +18,7 @@ func resources() []Metric {
 		}, "where"),
 		count("buffer_errors_total", "bufferErrors", "Buffer files that couldn't be written.", func(s *State) uint64 { return s.Buffer.Errors }),
 		level("connections", "connections", "Open client connections.", func(s *State) int { return s.Connections.Open }),
-		level("connections_most", "connectionsMost", "Maximum number of client connections.", func(s *State) int { return s.Connections.Most }),
+		level("connections_most", "connectionsMost", "Maximum number of client connections that may be open.", func(s *State) int { return s.Connections.Most }),
 		level("connections_addresses", "connectionsAddresses", "Addresses with open connections.", func(s *State) int { return s.Connections.Addresses }),
 		count("connections_shed_total", "connectionsShed", "Connections closed to make room for others.", func(s *State) uint64 { return s.Connections.Shed }),
 		count("connections_refused_total", "connectionsRefused", "Connections closed right after they were opened.", func(s *State) uint64 { return s.Connections.Refused }),

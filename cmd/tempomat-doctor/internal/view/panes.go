@@ -169,7 +169,7 @@ func (m *Model) parts(s api.ShapeRow) func(width int) string {
 	whole := m.pagesCPU("")
 	return func(width int) string {
 		var out strings.Builder
-		fmt.Fprintf(&out, "%s CPUs (%s of all), %s requests/s of %s each, from %s\n",
+		fmt.Fprintf(&out, "%s CPUs (%s of all pages' use), %s requests/s, %s each, %s\n",
 			Number(s.CPU), Percent(s.CPU, whole), Number(s.Rate), Duration(s.Mean), Addresses(s.Addresses))
 		for _, of := range []struct {
 			title string

@@ -140,7 +140,7 @@ func (d *decider) apacheForeign(all []host.Directive) {
 				"list it in trustedProxies, and "+byHand)
 		case "sslverifyclient":
 			if !slices.ContainsFunc(x.Args, func(s string) bool { return strings.EqualFold(s, "none") }) {
-				d.block(at+": SSLVerifyClient", "only the server that terminates TLS can ask clients for certificates, and tempomat-proxy does not do that",
+				d.block(at+": SSLVerifyClient", "only the server that terminates TLS can ask clients for certificates, and tempomat-proxy never asks for them",
 					"let Apache terminate TLS: use recipes/apache-tls.md in "+manuals)
 			}
 		case "mdomain", "<mdomainset", "mdcertificatefile":
