@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -568,13 +569,18 @@ func (g *gate) park(t *Ticket) {
 // unpark lets parked requests compete again if their keys now hold few enough workers.
 func (g *gate) unpark() {
 	for _, s := range g.contending {
-		for i := 0; i < len(s.parked); i++ {
-			if t := s.parked[i]; g.mayHold(t, true) {
-				s.parked.remove(t)
+		stay := s.parked[:0] // collected in one pass, because a client can have many parked lanes
+		for _, t := range s.parked {
+			if g.mayHold(t, true) {
 				g.put(t)
-				i = -1 // start again, because the order of the heap has changed
+				continue
 			}
+			t.index = len(stay)
+			stay = append(stay, t)
 		}
+		clear(s.parked[len(stay):])
+		s.parked = stay
+		heap.Init(&s.parked)
 	}
 }
 
