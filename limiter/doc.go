@@ -149,8 +149,10 @@
 // the latest requests of unknown kinds were expensive, the next ones aren't probes (package cpuaccount).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
-// longest requests of the client with the most work, and refuses parts of a page last (TestFullQueueSheds,
-// TestPartsAreShedLast). A request that has waited for MaxHold, including its wait for a cap, is refused
+// longest requests of the client with the most work (TestFullQueueSheds). Of all strangers, which count as
+// one client, it chooses first the one with the most waiting requests, if these are more than 64
+// (TestManyBehindOneAddressWait). Parts of a page are refused last, unless their client has more than 64 waiting
+// requests (TestPartsAreShedLast). A request that has waited for MaxHold, including its wait for a cap, is refused
 // (TestNoRequestWaitsLongerThanMaxHold).
 //
 // # Sites
@@ -194,6 +196,7 @@
 //	briefRung                                Kept: up to 1.6 s, the requests that end soon
 //	slackTimes 2                             Slack
 //	unknownUpload 0.25 s                     Uploads
+//	mostParts 64                             a full queue
 //	siteBeyond 1.2                           SitesLeave: above this, verdicts report a site as ahead
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go

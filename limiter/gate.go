@@ -560,11 +560,12 @@ func (g *gate) refuse(at time.Duration, t *Ticket, r Reason) {
 }
 
 // shedOne refuses one request because the queue is full. It chooses the site with the most requests relative to
-// its share. Within that site, it chooses the flow with the most work, then the longest size, and then the
-// newest request of the client that ranks last. Because the largest flow loses a request, a flood can't push
-// out other clients' requests, as in fq_codel (RFC 8290). Parts of pages that were just served are refused
-// last, however many there are, because a page is broken without its parts. Strangers' parts have this
-// advantage only over other strangers' requests; otherwise a flood of parts would push out known clients.
+// its share. Within that site, it chooses the flow with the most work, then the client that crowds the queue
+// most, then the longest size, and then the newest request of the client that ranks last. Because the largest
+// flow and its largest client lose a request, a flood can't push out other clients' requests, as in fq_codel
+// (RFC 8290). Parts of pages that were just served are refused last, because a page is broken without its parts,
+// unless their client crowds the queue. Strangers' parts have this advantage only over other strangers'
+// requests; otherwise a flood of parts would push out known clients.
 func (g *gate) shedOne(at time.Duration) {
 	var worst *Ticket
 	for _, h := range g.fattest().heaps() {
@@ -588,15 +589,28 @@ func (l *lane) leastWanted() *Ticket {
 	return l.last
 }
 
-func (t *Ticket) isKnownsPart() bool { return t.follows && !t.stranger }
+// mostParts is how many requests a client may have waiting before it counts as crowding a full queue: as many as
+// the parts of a large page.
+const mostParts = 64
+
+// crowd returns how many requests of the client wait, or mostParts if that is more. Up to that number, clients
+// that requested a page and its parts aren't told apart from those that requested one page.
+func (c *client) crowd() int32 { return max(mostParts, c.queued) }
+
+// isProtected reports whether a full queue refuses the request last: a known client's part of a page.
+func (t *Ticket) isProtected() bool {
+	return t.follows && !t.stranger && t.client.crowd() == mostParts
+}
 
 // isShedBefore reports whether a full queue refuses t before o. In a tie, the ranks of the lanes' heads decide.
 func (t *Ticket) isShedBefore(o *Ticket) bool {
 	switch {
-	case t.isKnownsPart() != o.isKnownsPart():
-		return o.isKnownsPart()
+	case t.isProtected() != o.isProtected():
+		return o.isProtected()
 	case t.flow.work != o.flow.work:
 		return t.flow.work > o.flow.work
+	case t.client.crowd() != o.client.crowd():
+		return t.client.crowd() > o.client.crowd()
 	case t.follows != o.follows:
 		return o.follows
 	case t.level.rung() != o.level.rung():

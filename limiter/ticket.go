@@ -272,7 +272,7 @@ type Arrival struct {
 	// from their User-Agents.
 	Face uint8
 	// Follows is true if the request is for a part of a page that its client was just served. A full queue
-	// refuses such requests last.
+	// refuses such requests last, unless the client has many waiting.
 	Follows bool
 	// Prefetch is true if no person is looking at the answer yet. Among strangers, prefetches go last.
 	Prefetch bool
