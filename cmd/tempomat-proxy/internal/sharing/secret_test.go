@@ -3,6 +3,8 @@ package sharing
 import (
 	"bytes"
 	"encoding/base64"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"tempomat/classify"
 	"tempomat/classify/newcomer"
 	"tempomat/classify/standing"
 	"tempomat/config"
@@ -127,8 +130,8 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// TestReload: instances share known clients. A reload makes a rotated secret take effect, but an invalid secret, or that
-// of another fleet, changes nothing.
+// TestReload: instances share known clients and accept each other's passes. A reload makes a rotated secret take effect,
+// but an invalid secret, or that of another fleet, changes nothing.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
@@ -144,7 +147,8 @@ func TestReload(t *testing.T) {
 	judge := standing.New([16]byte{}, standing.Config{})
 	var tickets [][32]byte
 	clients := limiter.New(now, limiter.Policy{}, 1, nil).Known()
-	s.Trust(now, Trusted{clients, judge, newcomer.New(), func(keys [][32]byte) { tickets = keys }, nil})
+	own, others := newcomer.New(), newcomer.New()
+	s.Trust(now, Trusted{clients, judge, own, func(keys [][32]byte) { tickets = keys }, nil})
 	before, encrypts := s.Fingerprint(), tickets[0]
 	if r := s.Reply(); before == "" || r.Known == nil {
 		t.Errorf("%q, %+v", before, r)
@@ -153,6 +157,12 @@ func TestReload(t *testing.T) {
 	if s.exchange.Pack(now); s.exchange.State().Told != 1 {
 		t.Error("the others are not told of a known client")
 	}
+	signing, otherKey := s.secret.at(now)
+	others.SetKeys(derive(signing, passes), derive(otherKey, passes))
+	request, redirect, visitor := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder(), classify.Result{Client: netip.MustParseAddr("198.51.100.2")}
+	others.Redirect(now, redirect, request, &visitor)
+	request.AddCookie(redirect.Result().Cookies()[0])
+	testkit.Same(t, true, own.Verify(now, request, &visitor), "another instance's pass is valid")
 	testkit.Must(t, RotateSecret(file, now, &out))
 	s.Reload(limiter.Policy{})
 	if s.Fingerprint() != before || tickets[0] != encrypts || logs.Len() > 0 {
@@ -161,6 +171,7 @@ func TestReload(t *testing.T) {
 	s.mu.Lock()
 	s.deriveLocked(now.Add(rollOut))
 	s.mu.Unlock()
+	testkit.Same(t, true, own.Verify(now, request, &visitor), "another instance's pass is valid after a rotation")
 	after := s.Fingerprint()
 	if after == before || !strings.Contains(out.String(), after) || tickets[0] == encrypts || tickets[2] != encrypts {
 		t.Errorf("%s, and then %s; %s", before, after, out.String())
