@@ -56,7 +56,7 @@ each class, of URL shapes and of URLs. With several sockets, add up the data of 
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of hours, 1 to 168")
+	f.IntVar(&ask.hours, "hours", hoursOfDay, "number of clock hours, including the current one: 1 to 168")
 	f.UintVar(&ask.limit, "limit", rowsOfEach, "number of rows in each table (text output only)")
 	asJSON(c, &ask.json)
 	return c
@@ -137,7 +137,7 @@ func (r *report) print(out *bytes.Buffer, limit, width int) {
 		line("There is no history yet: the proxy has only just started. Try again in an hour.")
 		return
 	}
-	line(fmt.Sprintf("Use from %s to %s UTC; the last hour isn't over yet.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
+	line(fmt.Sprintf("From %s to %s UTC, including the current hour.", atUTC(r.from).Format(dateAndTime), atUTC(r.to).Format(dateAndTime)))
 	if r.instances > 1 {
 		line(fmt.Sprintf("%d instances together.", r.instances))
 	}

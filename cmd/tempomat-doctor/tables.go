@@ -38,8 +38,8 @@ func (d *doctor) tables() *cobra.Command {
 		Long: `Show the clients of tempomat-proxy in a table for each class:
 
   Wait[s]  average delay of the key's latest requests, due to debt or the queue
-  Cpu[s]   CPU-seconds per second that the key used recently
-  Req/s    requests per second that the key made recently
+  Cpu[s]   CPU-seconds per second that the key used in about the last 30 s
+  Req/s    requests per second that the key made in that time
   Last[s]  time since the key's last request
   Title    the key: an address, a network, a User-Agent family, …; for a robot also how it was
            verified and when the list of its addresses was last fetched
