@@ -429,8 +429,12 @@ func TestKnown(t *testing.T) {
 		"yandexbot":          "Mozilla/5.0 (compatible; YandexRenderResourcesBot/1.0; +http://yandex.com/bots) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/108.0.0.0",
 		"youbot":             "Mozilla/5.0 (compatible; YouBot/1.0; +https://you.com/docs/youbot)",
 	}
+	manual := testkit.ReadFile(t, "../../docs/robots.md")
 	x := robots(t, nil)
 	for _, r := range Known() {
+		if !strings.Contains(manual, "`"+r.Name+"`") {
+			t.Errorf("docs/robots.md does not list %s", r.Name)
+		}
 		if faults := faultsOf(t, "known/"+r.Name+".json"); len(faults) > 0 {
 			t.Errorf("known/%s.json: %q", r.Name, faults)
 		}
