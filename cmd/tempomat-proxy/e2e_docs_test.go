@@ -150,7 +150,7 @@ func isProgram(word string) bool {
 
 // machineOfPages creates the files that commands on the pages find on their machine. Programs that would affect this
 // machine or another one are replaced by ones that only check their arguments.
-const machineOfPages = `mkdir -p bin etc/tempomat etc/letsencrypt/live etc/letsencrypt/archive etc/apache2/sites-available etc/systemd/system \
+const machineOfPages = `mkdir -p bin etc/tempomat etc/letsencrypt/live etc/letsencrypt/archive etc/systemd/system \
 	run/tempomat run/tempomat-master usr/bin usr/share/tempomat var/lib/tempomat home/tempomat_1_linux_amd64/bin home/tempomat_1_linux_amd64/etc
 ln -s ADMIN run/tempomat/admin.sock
 ln -s MASTER run/tempomat-master/admin.sock
@@ -160,8 +160,6 @@ mkdir etc/smockron
 cp DEPLOY/../testdata/master/first.yaml etc/smockron/config.json
 echo '{"backend": "http://127.0.0.1:3000", "listenPort": PORT}' >etc/tempomat.json
 cp DEPLOY/systemd/tempomat-proxy.service.d/* usr/share/tempomat/
-echo 'Listen 127.0.0.1:8080' >etc/apache2/ports.conf
-echo '<VirtualHost *:8080>' >etc/apache2/sites-available/000-default.conf
 head -c 33 /dev/urandom | base64 >etc/tempomat/admin.token
 chmod 600 etc/tempomat/admin.token
 printf 'fail\nsilent\n' >.curlrc
