@@ -144,7 +144,7 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	}
 	if sure = sure && !q.uncertain && !g.rarelyAnswered(&q); !sure {
 		running, idle := g.unanswered(&q)
-		x, waits = max(x, running, g.novel(&q)), max(waits, idle)
+		x, waits = max(x, running, g.novel(&k, &q)), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }
@@ -159,7 +159,7 @@ func (g *Estimator) Running(now time.Time, k Kind) time.Duration {
 	if q.answered {
 		x = max(x, q.cost())
 	} else {
-		x = max(x, g.novel(&q))
+		x = max(x, g.novel(&k, &q))
 	}
 	return seconds(max(x, q.highest, float64(q.over)))
 }
@@ -180,7 +180,9 @@ func (g *Estimator) Learn(now time.Time, k Kind, cost, idle time.Duration) {
 		g.perClient.learn(mix(q.client, shape), q.at, x, waits)
 	}
 	if !q.answered {
-		g.perClient.learn(mix(anyClient, novelKinds), q.at, min(x, mostNovel), 0)
+		for _, whose := range [...]uint64{anyClient, g.family(&k)} {
+			g.perClient.learn(mix(whose, novelKinds), q.at, min(x, mostNovel), 0)
+		}
 	}
 }
 
@@ -211,26 +213,34 @@ func (g *Estimator) AtLeast(now time.Time, k Kind, soFar, idle time.Duration) {
 const anyClient = 0
 
 const (
-	// novelKinds replaces the feature in the entry for answers to requests of kinds without enough answers.
+	// novelKinds replaces the feature in the entries for answers to requests of kinds without enough answers: one
+	// entry for all, and one for each family.
 	novelKinds = 1
-	// leastNovel is the number of such answers that novel needs, because all kinds lack answers after a start.
+	// leastNovel is the number of such answers that novel needs in the entry for all, because all kinds lack answers
+	// after a start.
 	leastNovel = 16
-	// mostNovel is the largest cost, in seconds, with which such an answer counts. An expensive answer therefore soon fades.
-	mostNovel = 1
+	// mostNovel is the largest cost, in seconds, with which such an answer counts. An expensive answer therefore soon
+	// fades. It is more than the 1.6 s of the rung on which requests of unknown kinds wait, so a family that is
+	// expensive leaves that rung.
+	mostNovel = 2
 )
 
 // novel returns the cost of the latest requests of kinds without enough answers, or 0 if the request isn't of such
 // a kind. Most backends ignore unknown parameters, so a client can invent one for each request, and each of these
-// requests is then of a new kind.
-func (g *Estimator) novel(q *question) float64 {
+// requests is then of a new kind. A family with answers has a cost of its own, which fades towards the others' if it
+// is higher. Expensive requests with invented parameters therefore don't make a wiki's rarely read pages look
+// expensive.
+func (g *Estimator) novel(k *Kind, q *question) (x float64) {
 	if q.answered {
 		return 0
 	}
-	all, _ := g.perClient.find(mix(anyClient, novelKinds))
-	if all.n < leastNovel {
-		return 0
+	if all, _ := g.perClient.find(mix(anyClient, novelKinds)); all.n >= leastNovel {
+		x = all.cost() * faded(all.at, q.at)
 	}
-	return all.cost() * faded(all.at, q.at)
+	if family, _ := g.perClient.find(mix(g.family(k), novelKinds)); family.n >= least {
+		x = family.doubted(q.at, x)
+	}
+	return x
 }
 
 // unanswered returns the cost in seconds and the idle time of similar requests that run now or ran recently,

@@ -200,17 +200,17 @@ func TestGuessOfTheUnknown(t *testing.T) {
 }
 
 // TestInventedKindsStayExpensive: for a while, requests of new kinds are expected to cost as much as the latest of
-// them. Other kinds aren't affected.
+// them. Other kinds and families with cheap answers aren't affected.
 func TestInventedKindsStayExpensive(t *testing.T) {
 	g := newEstimator()
 	for i := range leastNovel {
-		if got := g.Running(at(0), page(fmt.Sprint("/invented/", i))); got != 0 {
+		if got := g.Running(at(0), page(fmt.Sprintf("/%d/invented", i))); got != 0 {
 			t.Errorf("after %d answers: %s", i, got)
 		}
-		g.Learn(at(0), page(fmt.Sprint("/invented/", i)), 500*time.Millisecond, 0)
+		g.Learn(at(0), page(fmt.Sprintf("/%d/invented", i)), 500*time.Millisecond, 0)
 	}
 	for at0, want := range map[float64]time.Duration{0: 500 * time.Millisecond, 10: 250 * time.Millisecond} {
-		testkit.Same(t, want, g.Running(at(at0), page("/invented/x")), "after %g s", at0)
+		testkit.Same(t, want, g.Running(at(at0), page("/x/invented")), "after %g s", at0)
 	}
 	for range 30 {
 		others(g, "/cheap", 10*time.Millisecond, 10*time.Millisecond, 10*time.Millisecond)
@@ -218,11 +218,17 @@ func TestInventedKindsStayExpensive(t *testing.T) {
 	if got := g.Running(at(0), page("/cheap")); got > 20*time.Millisecond {
 		t.Errorf("a kind with answers: %s", got)
 	}
-	if got := g.Running(at(0), page("/invented/x")); got < 400*time.Millisecond {
+	if got := g.Running(at(0), page("/x/invented")); got < 400*time.Millisecond {
 		t.Errorf("after many answers to another kind: %s", got)
 	}
-	g.Learn(at(0), page("/invented/long"), time.Hour, 0)
-	if got := g.Running(at(0), page("/invented/x")); got > time.Second {
+	for i := range least {
+		g.Learn(at(0), page(fmt.Sprint("/wiki/", i)), 20*time.Millisecond, 0)
+	}
+	if got := g.Running(at(0), page("/wiki/x")); got > 20*time.Millisecond {
+		t.Errorf("a kind of a cheap family: %s", got)
+	}
+	g.Learn(at(0), page("/long/invented"), time.Hour, 0)
+	if got := g.Running(at(0), page("/x/invented")); got > time.Second {
 		t.Errorf("after one that took an hour: %s", got)
 	}
 }

@@ -53,6 +53,16 @@ func (g *Estimator) ofSite(k *Kind) uint64 {
 	return g.hash(k.Site)
 }
 
+// family returns the hash of what a request has in common with others of new kinds: its page if it has parameters,
+// otherwise its folder.
+func (g *Estimator) family(k *Kind) uint64 {
+	end := strings.IndexByte(k.Shape, '?')
+	if end < 0 {
+		end = strings.LastIndexByte(k.Shape, '/')
+	}
+	return g.hash(k.Shape[:end+1]) ^ g.ofSite(k)
+}
+
 // features returns the hashes of a request's features in the buffer, the shape first.
 func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 	site := g.ofSite(k)

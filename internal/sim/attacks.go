@@ -153,17 +153,25 @@ func misguessed() (all []Scenario) {
 
 // novel returns scenarios with attackers whose requests each have a parameter that no earlier request had, so
 // their cost is never known. The attackers use up all probes unless the proxy notices that such requests are
-// expensive.
+// expensive. In a wiki, no one has read people's pages before either.
 func novel() (all []Scenario) {
 	for _, x := range []struct {
 		addresses, parallel int
 		people              float64 // cost of people's pages
-	}{{1, 60, 0.6}, {8, 20, 0.02}, {120, 1, 0.3}} {
-		s := siege(fmt.Sprintf("novel%dx%d-people%gms", x.addresses, x.parallel, 1000*x.people), site{}, func() []*Client {
+		wiki                bool
+	}{{1, 60, 0.6, false}, {8, 20, 0.02, false}, {120, 1, 0.3, false}, {8, 20, 0.02, true}, {8, 20, 0.15, true}} {
+		name, page, kinds := "people", Page{Path: "/page", CPU: x.people}, []string{"human"}
+		if x.wiki {
+			name, page, kinds = "wiki", Page{Path: "/wiki/", CPU: x.people, Novel: true}, []string{"new", "human"}
+		}
+		s := siege(fmt.Sprintf("novel%dx%d-%s%gms", x.addresses, x.parallel, name, 1000*x.people), site{}, func() []*Client {
 			attack := crawlers(x.addresses, x.parallel, 0x20000001, strewn, browser, "/search")
 			asking(attack, []Page{{Path: "/search", CPU: 1.5, Novel: true}})
-			return join(asking(thinking(people(4)), []Page{{Path: "/page", CPU: x.people}}), attack)
-		}, "human")
+			if x.wiki {
+				attack = append(attack, fewNew([]Page{page})...)
+			}
+			return join(asking(thinking(people(4)), []Page{page}), attack)
+		}, kinds...)
 		s.Workers = 150
 		all = append(all, s)
 	}

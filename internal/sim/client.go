@@ -25,7 +25,7 @@ type Page struct {
 	Sleep float64 // seconds for which the worker also waits, for example for a database
 	Exact bool    // the cost doesn't vary
 	Query string  // the beginning of the URL's query; a unique number follows
-	Novel bool    // each request has a parameter whose name no earlier request had
+	Novel bool    // no earlier request had the name of the URL's parameter or, if Path ends in a slash, the page
 
 	Upload  float64 // bytes of the request's body
 	Chunked bool    // the size isn't announced, so the proxy forwards the body while it arrives
@@ -219,7 +219,11 @@ func (c *Client) request(w *World, page Page) *request {
 	}
 	if page.Novel {
 		w.number++
-		target.RawQuery = word(w.number) + "=1"
+		if strings.HasSuffix(page.Path, "/") {
+			target.Path += word(w.number)
+		} else {
+			target.RawQuery = word(w.number) + "=1"
+		}
 	}
 	return &request{client: c, page: page, cpu: cost, asked: w.now, http: c.message(page, &target, address), at: w.balance(address)}
 }

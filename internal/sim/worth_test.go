@@ -144,7 +144,11 @@ func mutations() []mutation {
 		},
 		mutation{
 			"invented kinds stay unknown", []string{"novel120x1-people300ms"},
-			[]edit{{"cpuaccount/estimator.go", "if all.n < leastNovel {", "if true {"}},
+			[]edit{{"cpuaccount/estimator.go", "if q.answered {\n\t\treturn 0", "if true {\n\t\treturn 0"}},
+		},
+		mutation{
+			"all invented kinds cost alike", []string{"novel8x20-wiki20ms"},
+			[]edit{{"cpuaccount/estimator.go", "family.n >= least", "false"}},
 		},
 		mutation{
 			"the limits on workers don't apply while four are free", []string{"read-spool-32MB-1x24-cold"},
