@@ -174,20 +174,6 @@ func TestGuessBeforeTheEnd(t *testing.T) {
 	expectEstimate(t, g, 2, k, was, true)
 }
 
-// TestGuessFollows checks that the guess follows a rise or a fall in cost after some answers. An overestimate must
-// not persist because no requests are tried.
-func TestGuessFollows(t *testing.T) {
-	g := newEstimator()
-	for _, cost := range []time.Duration{10 * time.Millisecond, 5 * time.Second, 10 * time.Millisecond} {
-		for i := range 200 {
-			g.Learn(at(0), Kind{Shape: "/a", Client: fmt.Sprint(i)}, cost, 0)
-		}
-		if got, _, _ := g.Of(at(0), page("/a")); got < cost-time.Microsecond || got > cost+cost/10+20*time.Millisecond {
-			t.Errorf("after 200 answers of %s: %s", cost, got)
-		}
-	}
-}
-
 // TestGuessOfTheUnknown checks that an unknown shape is treated like the average of all shapes.
 func TestGuessOfTheUnknown(t *testing.T) {
 	g := newEstimator()

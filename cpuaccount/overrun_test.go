@@ -56,25 +56,6 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// TestTrainedThenExpensive: a client trains a parameter, and then requests expensive pages with it. Once one of
-// them is found to be expensive, the waiting ones no longer count as light.
-func TestTrainedThenExpensive(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		g := newEstimator()
-		k := func(q int) Kind {
-			return Kind{Shape: "/s?x&q", URL: fmt.Sprint("/s?x=aa&q=", q), Client: "me", Known: known}
-		}
-		for q := range 50 {
-			g.Learn(at(0), k(q), 2*time.Millisecond, 0)
-		}
-		expectEstimate(t, g, 1, k(100), 2*time.Millisecond, true)
-		g.AtLeast(at(1), k(101), 100*time.Millisecond, 0)
-		if got, _, sure := g.Of(at(1), k(102)); sure || got < 90*time.Millisecond {
-			t.Errorf("known: %t: %s (sure: %t)", known, got, sure)
-		}
-	}
-}
-
 // TestSharedFeaturesAreNotToBlame: an expensive request shares its shape and a parameter with a page that is
 // known to be light. A feature that only that page has vouches for it.
 func TestSharedFeaturesAreNotToBlame(t *testing.T) {
