@@ -670,6 +670,8 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 		g.relocate(at, t, to, estimate)
 	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
 		g.unpark() // the new estimate may allow it a worker
+	case t.heap == &t.site.parked && t.uploads && t.sure && estimate <= light && guess > light:
+		g.relocate(at, t, to, estimate) // short uploads don't wait for others
 	case t.heap == nil:
 		t.guess = estimate
 	}

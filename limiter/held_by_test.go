@@ -66,7 +66,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		"four misjudged, client over its share":                {level: 0, badAll: 4, ahead: true},
 		"five misjudged":                                       {level: 0, badAll: 5},
 		"five misjudged, client over its share":                {level: 0, badAll: 5, ahead: true, long: 15, want: Misjudged},
-		"five misjudged, workers are free":                     {level: 0, badAll: 5, ahead: true, long: 14},
+		"five misjudged, workers are free":                     {level: 0, badAll: 5, ahead: true, long: 10},
 		"five misjudged, client holds a worker":                {level: 0, badAll: 5, long: 15, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
@@ -140,7 +140,7 @@ func TestPartsBindOnceWorkersAreShort(t *testing.T) {
 		g := shaped()
 		g.workers.n, g.workers.seen = x.workers, x.known
 		g.shape()
-		g.busy, g.home.strangerLong = x.busy, 75
+		g.busy, g.home.strangerHeld = x.busy, 75
 		r := &Ticket{queueEntry: queueEntry{level: waitsAt(4), site: &g.home, client: new(client)}}
 		r.stranger, r.likelyIdle = true, 60
 		if got, _ := g.heldBy(r, false); got != x.want {

@@ -211,7 +211,7 @@ func (t *Ticket) isTiny() bool {
 	return t.sure && t.level == 0 && max(t.guess, t.charged) <= firstRung/perTiny
 }
 
-// onlyTinyWait reports whether all requests that wait for a CPU and could start next are tiny.
+// onlyTinyWait reports whether no longer request waits for a CPU, and all that could start next are tiny.
 func (g *gate) onlyTinyWait() bool {
 	if g.wants(1, fresh) {
 		return false
@@ -384,6 +384,7 @@ func (g *gate) measure(at time.Duration, utilisation float64) {
 	}
 	g.knownUse.pass(at)
 	g.knownUse.now = max(g.knownUse.now, g.knownLong)
+	g.unpark() // less recent use leaves more workers to others
 	n, before := &g.limits, g.roomShort
 	g.roomShort = from(&g.load.computing, 0) >= n.slots && g.wanted()
 	switch {

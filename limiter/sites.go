@@ -39,7 +39,7 @@ type site struct {
 
 	used         use // CPU time used by all its requests
 	strangerLong int // strangers' requests at the backend that aren't short
-	strangerHeld int // those of them that don't end soon
+	strangerHeld int // those of them that may not end soon
 	busy         int // requests at the backend
 	queued       int // waiting requests
 

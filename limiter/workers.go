@@ -128,7 +128,9 @@ func (g *gate) lacksWorkers() bool {
 	if g.all.n == 0 {
 		return false
 	}
-	isParked := func(s *site) bool { return len(s.parked) > 0 }
+	isParked := func(s *site) bool {
+		return slices.ContainsFunc(s.parked, func(t *Ticket) bool { return !t.uploads || !g.uploadsWait(t) })
+	}
 	return slices.ContainsFunc(g.contending, isParked) || g.wants(waitsAt(lightRung+1), waitsAt(rungs-1)) ||
 		g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
 		g.limits.slots >= g.limits.workers
@@ -338,7 +340,7 @@ func (g *gate) addBusy(t *Ticket, n int) {
 func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
-		if t.rung > briefRung {
+		if t.rung > briefRung || !t.sure || t.uploads {
 			t.site.strangerHeld += int(n)
 		}
 	} else {
@@ -469,22 +471,20 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 
 // strangersHold returns how many workers the strangers of t's site hold, and how many they may. Requests that
 // will end soon leave only as many workers as known clients have recently held at once, because these can get
-// more within a second or two. Longer ones leave half of the workers.
+// more within a second or two. Requests that are longer, that upload, or whose cost is unknown leave half of the
+// workers.
 func (g *gate) strangersHold(t *Ticket) (have, most int) {
 	half, r := max(g.limits.longMost/2, 1), t.level.rung()
-	switch {
-	case t.sure && r <= briefRung:
+	if t.sure && r <= briefRung && !t.uploads {
 		return t.site.strangerLong, max(half, g.mostLong(r)-g.knownUse.most())
-	case t.sure || t.uploads:
-		return t.site.strangerHeld, half
 	}
-	return t.site.strangerLong, half
+	return t.site.strangerHeld, half
 }
 
 // uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
-// An upload therefore waits if the address's running uploads would take all CPUs for a second, assuming that they
-// cost as much as this one, but at most a second each. Uploads of clients within their share, and those that are
+// An upload therefore waits if the address's running uploads would take all CPUs for a second, for each of the
+// clients behind the address, assuming that they cost as much as this one, but at most a second each. Uploads of clients within their share, and those that are
 // known to be short, don't wait. A guess includes the cost of holding a worker, which is subtracted. While the
 // number of workers is unknown, no upload waits, because the backend may serve streams that stay open for hours and
 // whose cost therefore stays unknown.
@@ -514,7 +514,7 @@ func (g *gate) hasSlack() bool {
 // the cost of a page that only strangers request would otherwise never be known.
 func (g *gate) mayCompute(t *Ticket) bool {
 	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung())
-	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerLong < n.longMost)
+	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerHeld < n.longMost)
 }
 
 // misjudged counts requests that arrived as short ones but aren't short.
@@ -557,7 +557,7 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 // isStrained reports whether misjudged requests may be in the way of others: a request that isn't short computes,
 // or only the kept workers are free. Otherwise, the misjudged ones only wait, on workers that no other wants.
 func (g *gate) isStrained() bool {
-	return from(&g.load.computing, lightRung+1) > 0 || g.load.long() >= g.mostLong(briefRung)
+	return from(&g.load.computing, lightRung+1) > 0 || g.load.long() >= g.limits.longMost
 }
 
 // park takes the head of a lane out of the competition until its keys hold fewer workers.
