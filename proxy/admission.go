@@ -6,7 +6,6 @@ import (
 	"tempomat/limiter"
 	"tempomat/limiter/quota"
 	"tempomat/proxy/errorpage"
-	"tempomat/proxy/front"
 	"tempomat/proxy/telemetry"
 )
 
@@ -34,9 +33,8 @@ const (
 	usualHead = 8 << 10
 	// fieldSize is the memory that a header line takes in addition to its text, in bytes.
 	fieldSize = 128
-	// streamSize is the memory, in bytes, of an HTTP/2 stream whose body isn't complete, without the unread part of
-	// the body, which front.Bound counts. It is counted because a connection may have 250 such streams, but counts
-	// as only one connection.
+	// streamSize is the memory, in bytes, of an HTTP/2 stream whose body isn't complete. It is counted
+	// because a connection may have 250 such streams, but counts as only one connection.
 	streamSize = 12 << 10
 	// mostHeads limits the total size, in bytes, of large headers and unread answers, unless BoundHeads sets a
 	// different limit. The limit is needed because a client that sends its body byte by byte, or doesn't read
@@ -61,21 +59,17 @@ func sizeOf(head, lines int, uploads bool) int {
 	return size
 }
 
-// takesHead reserves memory for the request's header, and for its body while it isn't read. It returns false if there is no room.
+// takesHead reserves memory for the request's header. It returns false if there is no room.
 func (x *exchange) takesHead() bool {
 	w := &x.client.writer
-	s, ok := w.served.(*front.Stream)
-	uploads := ok && x.client.body.ReadCloser != nil
-	size := sizeOf(w.HeadSize(), len(*w.Asked()), uploads)
+	size := sizeOf(w.HeadSize(), len(*w.Asked()), x.client.body.ReadCloser != nil && x.request.ProtoMajor == 2)
 	if size == 0 {
 		return true
 	}
 	ok, full := x.handler.heads.Take(x.life.Who.Client, size)
 	if ok {
 		x.client.room = size
-		if !uploads || s.BoundBody((*unread)(x)) {
-			return true
-		}
+		return true
 	}
 	x.life.Verdict = limiter.Verdict{Action: limiter.Refuse, Reason: limiter.ServerFull, Wait: time.Second}
 	if keys := x.life.Who.Keys(); !full && len(keys) > 0 {

@@ -146,21 +146,15 @@ func (w *writer) setDeadline(at time.Time) {
 // body: 8 KB of stack, and the request.
 const unreadSize = 16 << 10
 
-// unread reserves memory for the exchange's answer while it waits for its client, and for the request's body. It
-// implements front.Bound.
+// unread reserves memory for the exchange's answer while it waits for its client. It implements front.Bound.
 type unread exchange
 
 func (x *unread) Take() (n int) {
 	n = unreadSize + len(x.backend.relay.piece) + cap(x.client.writer.tail)
-	if !x.Hold(n) {
+	if ok, _ := x.handler.heads.Take(x.life.Who.Client, n); !ok {
 		return 0
 	}
 	return n
-}
-
-func (x *unread) Hold(n int) bool {
-	ok, _ := x.handler.heads.Take(x.life.Who.Client, n)
-	return ok
 }
 
 func (x *unread) GiveBack(n int) { x.handler.heads.GiveBack(x.life.Who.Client, n) }

@@ -286,15 +286,11 @@ func (s *Stream) wait(c *sync.Cond, until time.Time) error {
 	return nil
 }
 
-// Bound bounds the memory of answers that wait because their clients don't read, and of unread bodies.
+// Bound bounds the memory of answers that wait because their clients don't read. Its methods are called by the
+// goroutine that writes the answer.
 type Bound interface {
-	// Take reserves memory for an answer that must wait, and returns its size; 0: there is no room. The goroutine
-	// that writes the answer calls it.
-	Take() (n int)
-	// Hold reserves memory for n more bytes of a body. It returns false if there is no room. It may be called
-	// concurrently.
-	Hold(n int) bool
-	GiveBack(n int) // releases memory; may be called concurrently
+	Take() (n int)  // reserves memory for an answer that must wait, and returns its size; 0: there is no room
+	GiveBack(n int) // releases the memory when the answer no longer waits
 }
 
 // waitForClient waits like wait. A wait for a final answer needs room within the bound; without room, the

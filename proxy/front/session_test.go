@@ -804,9 +804,8 @@ func TestDeadlineOfAUsedStream(t *testing.T) {
 // noRoom is a Bound without room.
 type noRoom struct{}
 
-func (noRoom) Take() int     { return 0 }
-func (noRoom) Hold(int) bool { return false }
-func (noRoom) GiveBack(int)  {}
+func (noRoom) Take() int    { return 0 }
+func (noRoom) GiveBack(int) {}
 
 // TestHeadsWithoutRoom: a client reads nothing at all, so the heads of its answers wait. Without room the
 // answers end, except for the one that is being sent, one in the queue and the one that has waited longest.

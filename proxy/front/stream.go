@@ -295,15 +295,6 @@ func (s *Stream) Look() {}
 // Bound makes the answer ask the Bound for room whenever it must wait for its client, until the handler returns.
 func (s *Stream) Bound(by Bound) { s.bound = by }
 
-// BoundBody makes the stream ask the Bound for room for the unread bytes of the request's body. Without room, the
-// stream is reset. BoundBody returns false if there is no room for the bytes that have already arrived.
-func (s *Stream) BoundBody(by Bound) bool {
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
-	s.body.bound = by
-	return s.body.hold(0)
-}
-
 // SetReadDeadline is called by http.ResponseController.
 func (s *Stream) SetReadDeadline(t time.Time) error { return s.limit(&s.readUntil, t, &s.reads) }
 
@@ -428,8 +419,6 @@ type incoming struct {
 	at      int      // how much of the first piece was read
 	size    int      // how many bytes are unread
 	left    int64    // announced bytes that are still to come; negative: the length isn't announced
-	bound   Bound    // bounds the memory of unread; nil: there is no bound
-	held    int      // how many bytes are reserved
 	window  window
 	expects bool // whether the client waits for a 100 (Continue)
 	came    bool // whether the whole body has arrived
@@ -450,9 +439,6 @@ func (b *incoming) take(f *http2.DataFrame, size int) http2.ErrCode {
 	}
 	b.window.open -= size
 	b.came = f.StreamEnded()
-	if !b.closed && !b.hold(len(p)) {
-		return http2.ErrCodeInternal // other codes let the client repeat the request, which could then be executed twice
-	}
 	idle := size - len(p) // size of the padding
 	if b.closed {
 		idle = size
@@ -560,7 +546,6 @@ func (b *incoming) load(p []byte) (n int) {
 		}
 		b.unread = slices.Delete(b.unread, 0, 1)
 	}
-	b.hold(0)
 	return n
 }
 
@@ -568,24 +553,7 @@ func (b *incoming) load(p []byte) (n int) {
 func (b *incoming) forget() (size int) {
 	size = b.size
 	b.unread, b.at, b.size = nil, 0, 0
-	b.hold(0)
 	return size
-}
-
-// hold reserves memory for the unread bytes and for more that have come, or releases what is no longer needed. It
-// returns false if there is no room.
-func (b *incoming) hold(more int) bool {
-	more += b.size - b.held
-	switch {
-	case b.bound == nil:
-		return true
-	case more > 0 && !b.bound.Hold(more):
-		return false
-	case more < 0:
-		b.bound.GiveBack(-more)
-	}
-	b.held += more
-	return true
 }
 
 // Close makes later reads fail.
