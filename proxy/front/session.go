@@ -41,7 +41,7 @@ const (
 	firstWindow = 65535
 	// widestWindow is the largest number of unread bytes that a client may have sent on one connection. A trusted
 	// proxy's connection may hold as much for each of manyClients.
-	widestWindow = 2 << 20
+	widestWindow = 1 << 20
 	// widestStream is the same for a stream whose body is read as fast as it arrives. If that body is then no longer
 	// read, other uploads of the connection still have the other half of its window.
 	widestStream = widestWindow / 2

@@ -786,7 +786,7 @@ func TestResetWhileOthersSend(t *testing.T) {
 func TestDeadlineOfAUsedStream(t *testing.T) {
 	h, s := &session{}, newStream()
 	s.session, s.writes.L = h, &h.mu
-	const limit = 10 * time.Millisecond
+	const limit = 100 * time.Millisecond
 	h.mu.Lock()
 	go func() {
 		h.mu.Lock() // once the stream waits

@@ -14,8 +14,8 @@ import (
 // time in proportion to how long each waited.
 //
 // The price of a second of waiting is the databases' CPU time in the last interval, divided by the time that
-// all requests waited in that interval, or by readEvery if they waited less, because most of the CPU time was then
-// the database's own work. A request that ends before the next reading pays this price. The requests that are still
+// all requests waited in that interval. It is at most 1, or the databases' CPU time in each second if that is more,
+// because otherwise most of the CPU time was the database's own work. A request that ends before the next reading pays this price. The requests that are still
 // running then share the rest of the CPU time.
 type Database struct {
 	root   fs.FS
@@ -56,7 +56,7 @@ func (d *Database) bill(used time.Duration, ok bool, waited time.Duration) (pric
 	}
 	d.pot += used
 	if all := waited + d.ended; all > 0 {
-		d.price = max(0, used.Seconds()/max(all, readEvery).Seconds())
+		d.price = max(0, min(used.Seconds()/all.Seconds(), max(1, used.Seconds()/readEvery.Seconds())))
 	}
 	d.ended = 0
 	if waited > 0 && d.pot > 0 {
