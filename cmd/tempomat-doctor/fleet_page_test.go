@@ -24,7 +24,7 @@ func TestWorldFleetDashboard(t *testing.T) {
 	name := func(n int) string { return strings.TrimPrefix(flags[2*n+1], "http://") }
 	for selector, want := range map[string]string{
 		"#release": "on 8 of 10 instances", "#conditions": "2 of 10 instances don't answer", "#queue": " at " + name(1),
-		"#health": "Instances differ in the secret",
+		"#health": "Instances differ in the shared secret",
 	} {
 		if text := p.Text(selector); !strings.Contains(text, want) {
 			t.Errorf("%s: no %q in %q", selector, want, text)

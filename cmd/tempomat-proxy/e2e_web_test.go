@@ -80,7 +80,7 @@ func TestToken(t *testing.T) {
 		{firstToken, 0o600, ""}, {firstToken + "\n", 0o640, ""}, {firstToken + "\r\n", 0o400, ""},
 		{firstToken, 0o644, "only its owner and group may have read access"}, {firstToken, 0o660, "only its owner may have write access"}, {firstToken, 0o601, "chmod 640"},
 		{"", 0o600, "has 0 characters; 16 to 512 are allowed"}, {"short", 0o600, "has 5 characters"},
-		{strings.Repeat("x", 600), 0o600, "more than 514 characters"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
+		{strings.Repeat("x", 600), 0o600, "more than 514 bytes"}, {firstToken + "\n\n", 0o600, "visible ASCII"}, {firstToken + " x", 0o600, "visible ASCII"},
 		{firstToken + "ü", 0o600, "visible ASCII"},
 	} {
 		testkit.ReplaceFile(t, file, c.text)

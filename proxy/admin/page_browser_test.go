@@ -133,7 +133,7 @@ func TestWorldPageShowsTheNumbers(t *testing.T) {
 	}
 	testkit.Same(t, "The site answers with errors. Check <b>the log</b>.", p.Text("#conditions .bad"), "what is wrong now")
 	if got := p.Text("#finding"); !strings.Contains(got, "Most CPU: strangers, 82 % (6.08 of 7.41 CPUs used).") ||
-		!strings.Contains(got, "/wiki/index.php?title&action, 4.50 CPUs for 1,240 addresses, 64 % of it to 10.1.0.0/16") {
+		!strings.Contains(got, "/wiki/index.php?title&action, 4.50 CPUs for 1,240 addresses, 64 % of it for 10.1.0.0/16") {
 		t.Errorf("the finding names not the attack: %s", got)
 	}
 	groups := p.Rows("#groups")
