@@ -125,8 +125,8 @@
 //     requests have used at once in the last 10 to 20 s, but at least one.
 //   - A request whose client is still sending the body doesn't count as one that ends soon. When the body ends,
 //     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
-//     may therefore start it only while the bodies of its address are for less than a second of all CPUs, however
-//     many workers are free (Uploads: novel-chunks-3x5, chunks-1x96-5s, chunks-8x12-60s).
+//     may therefore start it only while the bodies of its address are for less than a second of all CPUs for each
+//     client behind the address, however many workers are free (Uploads: novel-chunks-3x5, chunks-1x96-5s, chunks-8x12-60s).
 //   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
 //     the backend, its other short requests wait. If such requests hold as many workers as are kept, and
 //     requests compute that aren't short or no other workers are free, short requests wait if their client is
@@ -134,9 +134,9 @@
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20),
-//     and strangers together half of them with requests that take longer than 1.6 s (StrangersPart:
-//     waiting-people+strangers-hold). Strangers' requests of up to 1.6 s leave only as many workers as known
-//     clients have held at once in the last 10 to 20 s. A stranger's request that will compute may exceed
+//     and strangers together half of them with requests that take longer than 1.6 s, that upload, or whose
+//     cost is unknown (StrangersPart: waiting-people+strangers-hold). Strangers' other requests leave only as
+//     many workers as known clients have held at once in the last 10 to 20 s. A stranger's request that will compute may exceed
 //     strangers' part if its client holds no worker, and requests as short or shorter leave a CPU free
 //     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - The limits on clients, keys and strangers don't apply while the number of workers is unknown, or while

@@ -445,7 +445,10 @@ const (
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if t.uploads && g.uploadsWait(t) {
-		return KeyHolds, 0
+		if t.whole() != nil {
+			key = 1 // the address of the session
+		}
+		return KeyHolds, key
 	}
 	if g.hasSlack() {
 		return nothing, 0
