@@ -599,7 +599,7 @@ func (c *client) crowd() int32 { return max(mostParts, c.queued) }
 
 // isProtected reports whether a full queue refuses the request last: a known client's part of a page.
 func (t *Ticket) isProtected() bool {
-	return t.follows && !t.stranger && t.client.crowd() == mostParts
+	return t.follows && !t.stranger && t.client.queued <= mostParts
 }
 
 // isShedBefore reports whether a full queue refuses t before o. In a tie, the ranks of the lanes' heads decide.
@@ -668,10 +668,10 @@ func (g *gate) reguess(at time.Duration, t *Ticket, e Estimate) {
 	switch {
 	case to != t.level:
 		g.relocate(at, t, to, estimate)
-	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
-		g.unpark() // the new estimate may allow it a worker
 	case t.heap == &t.site.parked && t.uploads && t.sure && estimate <= light && guess > light:
 		g.relocate(at, t, to, estimate) // short uploads don't wait for others
+	case t.heap == &t.site.parked && (idle != t.likelyIdle || sure != t.sure):
+		g.unpark() // the new estimate may allow it a worker
 	case t.heap == nil:
 		t.guess = estimate
 	}

@@ -63,3 +63,27 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 	w.Measure(w.now, 1)
 	testkit.Same(t, used+1, w.gate.shortUse.most(), "workers that short requests have used, while some wait")
 }
+
+// TestStrangersMayHoldMoreOnceKnownClientsLeft: a stranger's request that waits for known clients' workers starts
+// when their use is no longer recent, even if nothing else happens.
+func TestStrangersMayHoldMoreOnceKnownClientsLeft(t *testing.T) {
+	w := newWorld(bounded())
+	w.acquaint("a", "b", "c")
+	var known []*Ticket
+	for i := range 10 {
+		known = append(known, w.poll(string(rune('a'+i%3))))
+	}
+	for _, x := range known {
+		w.done(x, time.Millisecond)
+	}
+	for i := range 5 {
+		w.poll(string(rune('p' + i)))
+	}
+	x := w.Arrive(w.now, Arrival{Client: host("z"), Guess: 10 * time.Millisecond, Idle: 1500 * time.Millisecond, Sure: true})
+	w.expectPhase(t, "after known clients' use", x, queued)
+	for range 4 {
+		w.run(6 * time.Second)
+		w.Measure(w.now, 0.1)
+	}
+	w.expectPhase(t, "after their use has faded", x, holding)
+}

@@ -125,3 +125,22 @@ func TestReguessOfAParkedStranger(t *testing.T) {
 	w.Reguess(w.now, x, Estimate{Guess: time.Second, Sure: true})
 	w.expectPhase(t, "the cost is known", x, computing)
 }
+
+// TestAShortUploadWaitsForNoOther: an upload that waits for others of its address starts as soon as it is known
+// to be short. Until then, it is no sign that workers lack.
+func TestAShortUploadWaitsForNoOther(t *testing.T) {
+	p := bounded()
+	p.Gate.Workers = 150
+	w := newWorld(p)
+	var last *Ticket
+	for range 9 {
+		last = w.Arrive(w.now, Arrival{Client: host("a"), Uploads: true, Guess: 3 * second, Idle: 3 * second})
+	}
+	w.expectState(t, "the ninth waits", map[string]int{"holding": 8, "queued": 1})
+	w.gate.mu.Lock()
+	testkit.Same(t, false, w.gate.lacksWorkers(), "it counts as lacking a worker")
+	w.gate.mu.Unlock()
+	w.Reguess(w.now, last, Estimate{Guess: 20 * time.Millisecond, Idle: second, Sure: true})
+	w.Advance(w.now)
+	w.expectPhase(t, "the ninth", last, holding)
+}
