@@ -112,7 +112,7 @@ func (x *exchange) watch(now time.Time) {
 
 // linger keeps a request's place, in mode fair, although the proxy has given up waiting for the backend.
 // The proxy can't see when the backend stops working on the request, and a request that has run for so
-// long will probably run for as long again. linger returns false if there is no place to keep, because the
+// long will probably run for the same time once more. linger returns false if there is no place to keep, because the
 // backend never got the request.
 func (h *Handler) linger(now time.Time, x *exchange) bool {
 	if x.log.outcome != telemetry.BackendSlow || x.policy.Limits.Mode != limiter.Fair || !x.client.conn.call.WasAsked() || !x.life.Linger(now) {

@@ -714,7 +714,10 @@ func TestSessionDrains(t *testing.T) {
 	sends(true)
 	close(goOn)
 	testkit.Eventually(t, "it is answered", func() bool { return !sends(true) })
-	time.Sleep(50 * time.Millisecond)
+	testkit.Eventually(t, "the session waits until everything is sent", func() bool {
+		stacks := make([]byte, 1<<20)
+		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "front.(*session).end(")
+	})
 	sends(false)
 	testkit.Same(t, "/on-its-way", p.end(3), "what was on its way")
 	if f, err := p.ReadFrame(); err != io.EOF { //nolint:errorlint // ReadFrame returns exactly this value

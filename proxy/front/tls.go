@@ -138,8 +138,9 @@ func (b *below) Read(p []byte) (n int, err error) {
 	}
 	p = p[:min(len(p), b.left)]
 	defer func() {
-		b.left -= max(n, 0)
-		if !b.empty.spend(time.Since(b.began), b.records(p[:max(n, 0)])) {
+		n = max(n, 0)
+		b.left -= n
+		if begun := b.records(p[:n]); begun > 0 && !b.empty.spend(time.Since(b.began), begun) {
 			n, err = 0, errHandshakeTooLong
 		}
 	}()
