@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,7 @@ type logged struct {
 // connection is the state that a client's connection keeps between requests; each stream of HTTP/2 has its
 // own. With HTTP/1, requests come one after the other, so they can share it.
 type connection struct {
+	local    netip.Addr   // address at which this machine accepted the connection; invalid: a loopback address or none
 	deadline time.Time    // latest write deadline
 	closing  *closing     // state of the server's shutdown; nil: it never shuts down
 	call     backend.Call // call to the backend, which continues if the client disconnects

@@ -105,7 +105,10 @@ func (h *Handler) awaitVerdict(x *exchange) {
 		case <-due:
 			x.wait.redirect = true
 		case <-x.request.Context().Done():
-			x.abandon()
+			if x.wait.broken != nil || !x.isOwn() {
+				x.abandon()
+			}
+			<-x.life.Decided()
 		case <-x.wait.broken:
 			x.wait.unsent = true
 		}
@@ -214,7 +217,7 @@ func (h *Handler) newExchange(now time.Time, w http.ResponseWriter, r *http.Requ
 	} else {
 		x = h.exchanges.Get().(*exchange)
 		if r.ProtoMajor != 1 { // streams of HTTP/2 run concurrently, so they can't share this state
-			conn = &connection{closing: conn.closing}
+			conn = &connection{local: conn.local, closing: conn.closing}
 		}
 		x.client.conn, x.pooled = conn, true
 	}

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +141,45 @@ func TestWaitingClientLeaves(t *testing.T) {
 		}
 		testkit.Same(t, 1, asked, "the backend was asked")
 	})
+}
+
+// TestOwnCallsRun: the site calls itself, as WordPress does for wp-cron.php, and disconnects at once. While the
+// server is full the call waits, and it runs when its turn comes. Requests that a proxy on the same machine may
+// have sent for visitors are dropped.
+func TestOwnCallsRun(t *testing.T) {
+	for _, tc := range []struct {
+		client, body string
+		header       []string
+		want         int
+	}{
+		{client: "198.51.100.80", want: 1},
+		{client: "198.51.100.80", body: "small", want: 1},
+		{client: "198.51.100.80", header: []string{"X-Forwarded-For: 203.0.113.9"}},
+		{client: "127.0.0.1"},
+		{client: "192.0.2.1"},
+	} {
+		for _, h2 := range []bool{false, true} {
+			inBubble(t, fmt.Sprint(tc, " h2 ", h2), func(t *testing.T) {
+				var ran atomic.Int32
+				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					if q.URL.Path == "/wp-cron.php" {
+						ran.Add(1)
+					}
+					site(w, q)
+				}), fairly)
+				r.learn()
+				go leaves(t, newClient(r.front, false), request(t, nil, "GET /heavy"), time.Minute)
+				time.Sleep(10 * time.Millisecond)
+				q := request(t, strings.NewReader(tc.body), "POST /wp-cron.php", tc.header...)
+				leaves(t, newClient(r.front.from(tc.client), h2), q, 50*time.Millisecond)
+				time.Sleep(500 * time.Millisecond)
+				testkit.Same(t, 0, ran.Load(), "runs while the server is full")
+				testkit.Same(t, tc.want, r.limiter.GateState().Queued, "requests that wait half a second later")
+				time.Sleep(5 * time.Second)
+				testkit.Same(t, tc.want, int(ran.Load()), "runs")
+			})
+		}
+	}
 }
 
 // TestNoHoldAfterAnUpgrade: an idle upgraded connection that is closed takes no place in the waiting room.

@@ -152,6 +152,19 @@ func (x *exchange) abandon() {
 	abort()
 }
 
+// isOwn reports whether the request is a call of the site to itself, such as WordPress's to wp-cron.php: its
+// client's address is the one at which this machine accepted the connection. Such clients disconnect at once,
+// because they don't need the answer. Loopback addresses and forwarded requests don't count, because a proxy on
+// this machine uses them for visitors.
+func (x *exchange) isOwn() bool {
+	for name := range x.request.Header {
+		if tellsOrigin(name) {
+			return false
+		}
+	}
+	return x.client.conn.local == x.life.Who.Client
+}
+
 // look checks whether the client is still connected.
 func (x *exchange) look() {
 	x.client.writer.Look()

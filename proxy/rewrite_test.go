@@ -408,6 +408,7 @@ func (c *scripted) SetDeadline(time.Time) error      { return nil }
 func (c *scripted) SetReadDeadline(time.Time) error  { return nil }
 func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 func (c *scripted) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711} }
+func (c *scripted) LocalAddr() net.Addr              { return c.RemoteAddr() }
 
 const benchRequest = "GET /page/12?a=1 HTTP/1.1\r\nHost: site.example\r\n" +
 	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:1.0) Gecko/20100101 Firefox/115.0\r\n" +

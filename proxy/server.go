@@ -249,7 +249,11 @@ func (s *Server) Retire(linger time.Duration) {
 // connContext prepares an accepted connection: it adds the state that requests share to the context.
 func connContext(ctx context.Context, c net.Conn, closing *closing) context.Context {
 	boundUnsent(c)
-	return context.WithValue(ctx, connectionKey{}, &connection{closing: closing})
+	var local netip.Addr
+	if at, ok := c.LocalAddr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		local = at.AddrPort().Addr().Unmap()
+	}
+	return context.WithValue(ctx, connectionKey{}, &connection{local: local, closing: closing})
 }
 
 // mostUnsent is how many bytes of a connection may wait in the kernel to be sent. Without this bound,

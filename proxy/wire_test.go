@@ -100,6 +100,15 @@ type farEnd struct {
 
 func (f farEnd) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(f.remote) }
 
+// LocalAddr returns the address of the machine that accepts the connection.
+func (f farEnd) LocalAddr() net.Addr {
+	local := netip.MustParseAddr("198.51.100.80")
+	if f.remote.Addr().IsLoopback() {
+		local = f.remote.Addr()
+	}
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 80))
+}
+
 // HasLeft reports whether the other end has closed, as the kernel does for its own connections.
 func (f farEnd) HasLeft() bool { return f.left.Load() }
 
