@@ -576,7 +576,9 @@ func (h *session) trail(b *block, fields []hpack.HeaderField) error {
 		}
 	}
 	for _, f := range fields {
-		s.body.trailer.Add(h.conn.server.memory.canonical.of(f.Name), f.Value)
+		if s.body.left < 0 { // otherwise the body may already be read to its end
+			s.body.trailer.Add(h.conn.server.memory.canonical.of(f.Name), f.Value)
+		}
 	}
 	s.body.came = true
 	s.reads.Signal()

@@ -286,6 +286,8 @@ func TestUploads(t *testing.T) {
 		"in pieces":            {"5", []string{"12", "", "345"}, true, nil, "5 5 map[]"},
 		"of no told length":    {"", []string{"12", "345"}, true, nil, "5 -1 map[]"},
 		"of nothing":           {"", []string{""}, true, nil, "0 -1 map[]"},
+		"without an end":       {"5", []string{"12", "345"}, false, nil, "5 5 map[]"},
+		"empty, without one":   {"0", nil, false, nil, "0 0 map[]"},
 		"trailers":             {"", []string{"12"}, false, []string{"sum", "1", "sum", "2"}, "2 -1 map[Sum:[1 2]]"},
 		"too long":             {"3", []string{"12", "34"}, true, nil, "PROTOCOL_ERROR"},
 		"too short":            {"3", []string{"12"}, true, nil, "PROTOCOL_ERROR"},

@@ -282,7 +282,7 @@ func (s *Stream) Asked() *http1.Fields { return &s.in.fields }
 // HeadSize returns the size of the head's names and values in bytes.
 func (s *Stream) HeadSize() int { return s.size }
 
-// Trailer returns the trailers of the request after its body was read to the end.
+// Trailer returns the trailers of the request after its body was read to the end. A body of known length has none.
 func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
 
 // Relays does nothing, because an answer over HTTP/2 has no reason phrase.
@@ -421,7 +421,7 @@ type incoming struct {
 	left    int64    // announced bytes that are still to come; negative: the length isn't announced
 	window  window
 	expects bool // whether the client waits for a 100 (Continue)
-	came    bool // whether the whole body has arrived
+	came    bool // whether the end of the stream has arrived
 	closed  bool // whether the handler has closed the body
 	trailer http1.Fields
 }
@@ -483,7 +483,7 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 			return 0, s.err
 		case b.closed:
 			return 0, http.ErrBodyReadAfterClose
-		case b.came:
+		case b.whole():
 			return 0, io.EOF
 		case b.expects:
 			b.expects = false
@@ -497,11 +497,16 @@ func (b *incoming) Read(p []byte) (n int, err error) {
 	n = b.load(p)
 	b.opens(n)
 	h.flush()
-	if b.came && b.size == 0 {
+	if b.whole() && b.size == 0 {
 		return n, io.EOF
 	}
 	return n, nil
 }
+
+// whole reports whether all of the data has arrived. The end of the stream may come in a later frame, for which a
+// body of known length doesn't wait. Otherwise a client that withholds the end would make the backend's work
+// count as an upload.
+func (b *incoming) whole() bool { return b.came || b.left == 0 }
 
 // store appends a copy of p to the unread pieces. Because a fast upload brings thousands of pieces a second,
 // store reuses memory.
