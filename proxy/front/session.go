@@ -67,8 +67,8 @@ type session struct {
 	torn    bool // whether a read was interrupted in the middle of a frame
 	decoder *hpack.Decoder
 	reading *reading // borrowed memory; nil: nothing is being read
-	block   block
-	pieces  []byte // pieces of block except for the last one; they are joined here, because the decoder would keep their memory
+	block   block    // changed with mu held, because done looks at it
+	pieces  []byte   // pieces of block except for the last one; they are joined here, because the decoder would keep their memory
 
 	mu       sync.Mutex // guards the fields below
 	floods   floods
@@ -103,6 +103,7 @@ type block struct {
 	size    int  // size of the fields, as RFC 9113 counts it (6.5.2)
 	tooLong bool
 	slow    bool // whether the block came in parts, and the connection waited for the rest
+	long    bool // whether the block holds a place among the long heads
 }
 
 type blockKind uint8
@@ -389,6 +390,8 @@ func (h *session) end() {
 		h.fail(errFailed)
 	}
 	h.cutStreams()
+	h.blockEnds()
+	h.pieces = nil
 	h.mu.Unlock()
 	h.reading = nil // the Framer may be in the middle of a frame
 	c.giveBack()
@@ -477,9 +480,14 @@ func (h *session) beginBlock(now time.Duration, f *http2.HeadersFrame) error {
 func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 	if !ends {
 		h.pieces = append(h.pieces, piece...)
-		if h.serving == 0 && !h.block.slow {
+		if len(h.pieces) > inSize && !h.block.long {
+			if h.block.long, _ = h.conn.server.long.Take(h.conn.holder(), 1); !h.block.long {
+				return LongHeaders
+			}
+		}
+		if !h.block.slow {
 			h.block.slow = true
-			h.conn.begin(time.Now()) // the rest of the header gets as much time as a head of HTTP/1
+			h.conn.begin(time.Now()) // the rest of the header gets as much time as a head of HTTP/1, even during requests
 		}
 		return nil
 	}
@@ -487,12 +495,15 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 		return http2.ConnectionError(http2.ErrCodeCompression)
 	}
 	b := h.block
-	h.block.of = 0
+	h.blockEnds()
 	fields := h.reading.fields
 	h.reading.fields = fields[:0]
 	defer clear(fields)
-	if b.slow && h.serving == 0 {
+	switch {
+	case b.slow && h.serving == 0:
 		h.conn.waits(time.Now())
+	case b.slow:
+		h.conn.work() // if the connection is closed, the next read fails
 	}
 	if b.kind == opening {
 		return h.open(now, &b, fields)
@@ -501,6 +512,14 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 		return err
 	}
 	return h.trail(&b, fields)
+}
+
+// blockEnds records that the block is complete, or that the rest of it isn't needed.
+func (h *session) blockEnds() {
+	if h.block.of = 0; h.block.long {
+		h.block.long = false
+		h.conn.server.long.GiveBack(h.conn.holder(), 1)
+	}
 }
 
 // decode decodes a header, whose last piece is given. As long as the connection lives, the decoder keeps text
@@ -760,6 +779,9 @@ func (h *session) done() {
 	h.served.Broadcast()
 	h.conn.rested.Store(false)
 	h.conn.waits(time.Now())
+	if h.block.of != 0 {
+		h.conn.begin(time.Now())
+	}
 	if h.leaving == left {
 		h.conn.wakeNow()
 	}

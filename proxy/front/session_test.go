@@ -28,6 +28,7 @@ import (
 
 	"tempomat/internal/testkit"
 
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/http1"
 )
 
@@ -882,25 +883,35 @@ func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// half sends the first n bytes of a request's header, and not the rest.
+func half(p *peer, id uint32, n int) {
+	p.t.Helper()
+	p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: bytes.Repeat([]byte{0x82}, n)}))
+}
+
 // TestSessionsThatWait: a session without a request ends on time with a GOAWAY, whatever else the
-// client sends. A session with an unfinished header is cut off. An idle session holds no memory.
+// client sends. A session with an unfinished header is cut off, even during a request. An idle session holds no memory.
 func TestSessionsThatWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
 		goes  bool // whether the session ends with a GOAWAY
 		do    func(p *peer)
 	}{
-		"says nothing": {time.Minute, true, func(*peer) {}},
-		"has asked":    {time.Minute + 5*time.Second, true, func(p *peer) { time.Sleep(5 * time.Second); p.get(1, "/") }},
-		"pings":        {time.Minute, true, func(p *peer) { time.Sleep(30 * time.Second); p.check(p.WritePing(false, [8]byte{})) }},
-		"half a header": {10 * time.Second, false, func(p *peer) {
-			p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}}))
-		}},
+		"says nothing":       {time.Minute, true, func(*peer) {}},
+		"has asked":          {time.Minute + 5*time.Second, true, func(p *peer) { time.Sleep(5 * time.Second); p.get(1, "/") }},
+		"pings":              {time.Minute, true, func(p *peer) { time.Sleep(30 * time.Second); p.check(p.WritePing(false, [8]byte{})) }},
+		"half a header":      {10 * time.Second, false, func(p *peer) { half(p, 1, 1) }},
+		"beside a request":   {10 * time.Second, false, func(p *peer) { p.get(1, "/hour"); half(p, 3, 1) }},
+		"at a request's end": {15 * time.Second, false, func(p *peer) { p.get(1, "/5s"); half(p, 3, 1) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-					Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: 10 * time.Second, Idle: time.Minute})
+				s := newServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+					select {
+					case <-q.Context().Done():
+					case <-time.After(map[string]time.Duration{"/5s": 5 * time.Second, "/hour": time.Hour}[q.URL.Path]):
+					}
+				}), Options{Log: zap.NewNop(), MaxHead: 4 << 10, Header: 10 * time.Second, Idle: time.Minute})
 				go s.sweep()
 				near, far := net.Pipe()
 				s.alone(near)
@@ -1042,6 +1053,26 @@ func TestLongHeadIsNotKept(t *testing.T) {
 			t.Errorf("%d bytes are kept, and %d", n, cap(h.pieces))
 		}
 	})
+}
+
+// TestLongHeadersTogether: an address may hold only as many long unfinished headers as over HTTP/1.1.
+func TestLongHeadersTogether(t *testing.T) {
+	dial, s := start(t, script, nil)
+	s.long.Bound(connlimit.OnePart) // one for each address
+	held := func(n int) func() bool { return func() bool { return s.long.Held() == n } }
+	first, second, third := newPeer(t, dial()), newPeer(t, dial()), newPeer(t, dial())
+	half(first, 1, inSize+1)
+	testkit.Eventually(t, "a long header is counted", held(1))
+	half(second, 1, inSize)
+	second.check(second.WriteContinuation(1, false, []byte{0x82}))
+	testkit.Same(t, "GOAWAY ENHANCE_YOUR_CALM", second.end(1), "a second long header")
+	first.check(first.WriteContinuation(1, true, nil))
+	testkit.Same(t, "431", first.head(1)[":status"], "the complete header gets")
+	testkit.Eventually(t, "a complete header isn't counted", held(0))
+	half(third, 1, inSize+1)
+	testkit.Eventually(t, "another one is counted", held(1))
+	_ = third.conn.Close()
+	testkit.Eventually(t, "a closed connection's header isn't counted", held(0))
 }
 
 // TestTrailersAreFewAndShort: trailers are bounded as over HTTP/1.1, because they are held until
