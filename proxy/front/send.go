@@ -293,22 +293,33 @@ type Bound interface {
 	GiveBack(n int) // releases the memory when the answer no longer waits
 }
 
-// waitForClient waits like wait. A wait for a final answer needs room within the bound; without room, the
-// stream is reset. The answer whose body has waited longest on its connection always has room, because the
-// limit on connections allows for one answer, as with HTTP/1.
+// waitForClient waits like wait. A wait for a final answer needs room within the bound. Without room, or after the
+// deadline, the stream is reset, because the client must not get the rest of an answer whose header is missing. The
+// answer whose body has waited longest on its connection always has room, because the limit on connections allows
+// for one answer, as with HTTP/1.
 func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 	h := s.session
 	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {
 		n := s.bound.Take()
 		if n == 0 {
-			h.sendReset(s.id, http2.ErrCodeInternal) // other codes let the client repeat the request, which could then be executed twice
-			h.floods.answered()
-			h.remove(s, errReset)
-			return errReset
+			return s.abort(errReset)
 		}
 		defer s.bound.GiveBack(n)
 	}
-	return s.wait(c, s.writeUntil)
+	err := s.wait(c, s.writeUntil)
+	if err != nil && final {
+		return s.abort(err)
+	}
+	return err
+}
+
+// abort resets the stream of an answer that the client doesn't take, and returns why.
+func (s *Stream) abort(why error) error {
+	h := s.session
+	h.sendReset(s.id, http2.ErrCodeInternal) // other codes let the client repeat the request, which could then be executed twice
+	h.floods.answered()
+	h.remove(s, why)
+	return why
 }
 
 // errReset is the error of a stream that either side has reset.

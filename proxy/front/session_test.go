@@ -866,6 +866,35 @@ func TestRefusalsWaitForNobodyForLong(t *testing.T) {
 	})
 }
 
+// TestLateHead: a client doesn't read, and the deadline passes before the head of an answer is in the queue. The
+// client then doesn't get the body alone.
+func TestLateHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("~", sendSize))
+			if r.URL.Path == "/late" {
+				_ = w.(*Stream).SetWriteDeadline(time.Now().Add(time.Second))
+				time.Sleep(2 * time.Second)
+				w.WriteHeader(http.StatusOK)
+				_ = w.(*Stream).SetWriteDeadline(time.Now().Add(time.Minute))
+			}
+			_, _ = io.WriteString(w, "hello")
+		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+		near, far := net.Pipe()
+		s.alone(near)
+		p := newPeer(t, far)
+		p.greeted()
+		p.get(1, "/late")
+		p.get(3, "/") // this answer is being sent, and the next one fills the queue
+		p.get(5, "/")
+		time.Sleep(3 * time.Second)
+		f := p.until(func(f http2.Frame) bool { return f.Header().StreamID == 1 })
+		testkit.Same(t, http2.FrameRSTStream, f.Header().Type, "the late answer begins with")
+		_ = far.Close()
+		_ = s.Close()
+	})
+}
+
 // TestWhoIsCutIsNotWaitedFor: a client that doesn't read the GOAWAY is cut off nevertheless.
 func TestWhoIsCutIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

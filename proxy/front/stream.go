@@ -331,7 +331,7 @@ func (s *Stream) writeHeader(status int) {
 	}
 	for h.writing && len(h.out) >= sendSize && s.err == nil && h.err == nil {
 		if s.waitForClient(&h.room, status >= http.StatusOK) != nil {
-			return // writing the answer returns the same error
+			return // if the answer is final, its stream was reset, and writing the body returns the same error
 		}
 	}
 	if s.err != nil || h.err != nil {
