@@ -376,3 +376,40 @@ func TestAClientThatNeverReads(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadThatWaits: the backend answers long after its early hints, and the header waits behind other streams. The
+// client has the full time to read the header.
+func TestHeadThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/late" {
+				w.WriteHeader(http.StatusEarlyHints)
+				time.Sleep(12 * time.Second)
+			}
+			w.Header().Set("X-Long", strings.Repeat("x", 20<<10)) // fills the queue
+		}), func(s *setup) { s.write = 5 * time.Second })
+		conn := r.dial()
+		send(t, conn, http2.ClientPreface)
+		c := &reader{t: t, framer: http2.NewFramer(conn, conn), host: "h", next: 1, statuses: map[string]int{}}
+		c.check(c.framer.WriteSettings())
+		c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		hears := func(frames int) {
+			for range frames {
+				_, err := c.framer.ReadFrame()
+				c.check(err)
+			}
+		}
+		hears(3) // SETTINGS, WINDOW_UPDATE and SETTINGS ACK
+		c.ask("/late", 1)
+		hears(1) // the early hints
+		time.Sleep(8 * time.Second)
+		c.ask("/", 2)
+		time.Sleep(4500 * time.Millisecond) // of the 5 s that the client may take
+		go c.read()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.ended != 3 || c.reset != 0 {
+			t.Errorf("%d of 3 streams are over, %d reset", c.ended, c.reset)
+		}
+	})
+}

@@ -41,7 +41,9 @@ func (w *writer) WriteHeader(status int) {
 	}
 	w.status = status
 	w.x.tellCount()
-	if w.x.request.ProtoMajor == 1 && w.x.client.conn.closing.ends() {
+	if w.x.request.ProtoMajor != 1 {
+		w.renew(time.Now()) // the header may have to wait for other streams
+	} else if w.x.client.conn.closing.ends() {
 		w.x.client.writer.Fields().Set("Connection", "close") // this server shuts down: the next request must go to its successor
 	}
 	w.served.WriteHeader(status)
