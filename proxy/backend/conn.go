@@ -84,7 +84,18 @@ func (c *Conn) sentBody(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.answered {
+		_ = c.SetWriteDeadline(time.Time{}) // another request may use the connection
 		c.limitLocked(timeout)
+	}
+}
+
+// limitPiece sets the time limit for the backend to take a piece of the request's body; 0: none. After the head of the
+// answer there is none either, because the backend may then read the body whenever it needs more of it.
+func (c *Conn) limitPiece(timeout time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if timeout > 0 && !c.answered {
+		_ = c.SetWriteDeadline(time.Now().Add(timeout)) // fails only if the connection is closed; writing then fails too
 	}
 }
 
@@ -151,6 +162,7 @@ func (c *Conn) head() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answered = true
+	_ = c.SetWriteDeadline(time.Time{})
 }
 
 // unlimit removes the time limit.

@@ -293,12 +293,15 @@ func (u *upload) run(timeout time.Duration) {
 	if u.over.Load() {
 		return
 	}
-	complete, err := u.send()
+	complete, err := u.send(timeout)
 	// If the client hasn't sent the whole body, closing the sending side shows that to the backend. The backend
 	// then gives up, or answers without reading the body. If writing to the backend failed (err), the backend
 	// may already have answered, so the connection stays open.
 	if !complete && err == nil && u.conn.CloseWrite() != nil {
 		_ = u.conn.Close() // there is no other way to show the backend that the body is incomplete
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		timeout = 1 // the time is already over
 	}
 	u.conn.sentBody(timeout)
 	u.done.Store(complete) // from now on another request may use the connection
@@ -313,7 +316,7 @@ func (u *upload) trailer() http1.Fields {
 }
 
 // send sends the body and reports whether all of it was sent. An error comes from the backend, not from the body.
-func (u *upload) send() (complete bool, err error) {
+func (u *upload) send(timeout time.Duration) (complete bool, err error) {
 	memory := make([]byte, http1.ChunkRoom+uploadPiece+2)
 	for left := u.r.Length; ; {
 		n, end := u.r.Body.Read(memory[http1.ChunkRoom : http1.ChunkRoom+uploadPiece])
@@ -331,6 +334,7 @@ func (u *upload) send() (complete bool, err error) {
 			piece = http1.AppendLastChunk(piece, u.trailer())
 		}
 		if len(piece) > 0 {
+			u.conn.limitPiece(timeout)
 			if _, err := u.conn.Write(piece); err != nil {
 				return false, err
 			}

@@ -67,13 +67,55 @@ func TestTimeout(t *testing.T) {
 		"a slow upload": func(t *testing.T) {
 			r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}}
 			s := serveVirtual(t, answers(hello))
-			if _, _, err := do(s.pool(timeout), r); err != nil {
+			p := s.pool(timeout)
+			if _, _, err := do(p, r); err != nil {
 				t.Error(err)
+			}
+			time.Sleep(2 * timeout)
+			warm(t, p)
+			testkit.Same(t, 1, s.accepted(), "connections used")
+		},
+		"an unread upload": func(t *testing.T) {
+			wait := make(chan struct{})
+			s := serveVirtual(t, once("", wait))
+			from := time.Now()
+			if _, _, err := do(s.pool(timeout), large()); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			testkit.Same(t, timeout, time.Since(from).Truncate(time.Millisecond), "it took")
+			close(wait)
+		},
+		"an upload that is read steadily": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				q, err := http.ReadRequest(br)
+				for piece := make([]byte, uploadPiece); err == nil; _, err = io.ReadFull(q.Body, piece) {
+					time.Sleep(timeout * 3 / 4)
+				}
+				_, _ = io.WriteString(c, hello)
+			})
+			if _, body, err := do(s.pool(timeout), large()); err != nil || body != "hello" {
+				t.Errorf("%q, %v", body, err)
+			}
+		},
+		"an upload that is read after the head": func(t *testing.T) {
+			s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+				q, _ := http.ReadRequest(br)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n")
+				time.Sleep(2 * timeout)
+				n, _ := io.Copy(io.Discard, q.Body)
+				_, _ = fmt.Fprint(c, n)
+			})
+			if _, body, err := do(s.pool(timeout), large()); err != nil || body != "1048576" {
+				t.Errorf("%q, %v", body, err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
+}
+
+func large() *Request {
+	return &Request{Method: "POST", Target: "/", Length: 1 << 20, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<20)))}
 }
 
 // slowly is a body that arrives after a delay.
