@@ -321,24 +321,25 @@ func (s *Stream) writeHeader(status int) {
 	if s.status != 0 {
 		return
 	}
+	fields := &s.in.answer.Fields
 	if status >= http.StatusOK {
 		s.decide(status)
 	} else if status == http.StatusContinue {
 		if s.continued {
 			return
 		}
-		s.continued = true
+		s.continued, fields = true, new(http1.Fields) // the body's reader may send this while the handler changes its fields
 	}
 	for h.writing && len(h.out) >= sendSize && s.err == nil && h.err == nil {
 		if s.waitForClient(&h.room, status >= http.StatusOK) != nil {
 			return // if the answer is final, its stream was reset, and writing the body returns the same error
 		}
 	}
-	if s.err != nil || h.err != nil {
+	if s.err != nil || h.err != nil || status < http.StatusOK && s.status != 0 {
 		return
 	}
 	s.ended = status >= http.StatusOK && (s.bodyless || s.length == 0)
-	h.head(s, status, s.in.answer.Fields, s.ended)
+	h.head(s, status, *fields, s.ended)
 	if status < http.StatusOK {
 		h.flush()
 	}
