@@ -136,15 +136,21 @@ func (r *reading) Read(p []byte) (int, error) {
 // window holds how many more bytes the client may send, and how many of them aren't announced yet.
 type window struct {
 	open   int
-	size   int // full size
-	unsaid int // bytes read since the last WINDOW_UPDATE
+	size   int  // full size
+	unsaid int  // bytes read since the last WINDOW_UPDATE
+	shared bool // whether several streams use the window
 }
 
 // read counts n bytes that were read. It returns by how many bytes to open the window; 0: too few for a
-// WINDOW_UPDATE yet.
+// WINDOW_UPDATE yet. A shared window opens sooner if little of it is open. Otherwise unread bytes of some streams, if
+// they take more than three quarters of it, would stop all other uploads: these could never read a quarter.
 func (w *window) read(n int) (opens int) {
 	w.unsaid += n
-	if w.unsaid < w.size/4 {
+	enough := w.size / 4
+	if w.shared {
+		enough = min(enough, max(w.open, leastPiece))
+	}
+	if w.unsaid < enough {
 		return 0
 	}
 	opens, w.unsaid = w.unsaid, 0
@@ -168,7 +174,7 @@ func (c *conn) serveHTTP2() {
 	h.served.L, h.room.L = &h.mu, &h.mu
 	h.encoder = hpack.NewEncoder((*blockWriter)(h))
 	h.window, h.initial = firstWindow, firstWindow
-	h.received = window{open: clients * widestWindow, size: clients * widestWindow}
+	h.received = window{open: clients * widestWindow, size: clients * widestWindow, shared: true}
 	c.mu.Lock()
 	c.session = h
 	c.mu.Unlock()

@@ -453,10 +453,17 @@ func TestWindows(t *testing.T) {
 	if got := flood.end(1); !strings.HasSuffix(got, "FLOW_CONTROL_ERROR") {
 		t.Errorf("more than the window: %.20q", got)
 	}
-	rest := window{open: widestWindow - widestStream, size: widestWindow} // the widest stream is not read
+	rest := window{open: widestWindow - widestStream, size: widestWindow, shared: true} // the widest stream is not read
 	for range widestWindow / longestFrame {
 		if rest.open -= longestFrame; rest.open < firstWindow {
 			t.Fatal("no other upload has room")
+		}
+		rest.read(longestFrame)
+	}
+	rest.open = widestWindow/4 - longestFrame // two more streams are not read
+	for range widestWindow / longestFrame {
+		if rest.open -= longestFrame; rest.open < 0 {
+			t.Fatal("other uploads stand still")
 		}
 		rest.read(longestFrame)
 	}
