@@ -220,11 +220,11 @@ func (h *session) data(s *Stream, p []byte, ends bool) {
 	}
 }
 
-// wakeNext wakes the stream whose turn it is.
+// wakeNext wakes the stream whose turn it is. The end of a body (wants is 0) needs no window.
 func (h *session) wakeNext() {
 	var next *Stream
 	for _, s := range h.waiting {
-		if (s.window > 0 || s.wants == 0) && (next == nil || s.before(next)) {
+		if (s.wants == 0 || s.window > 0 && h.window > 0) && (next == nil || s.before(next)) {
 			next = s
 		}
 	}

@@ -815,6 +815,30 @@ func TestDeadlineOfAUsedStream(t *testing.T) {
 	testkit.Must(t, err)
 }
 
+// TestEndNeedsNoWindow: the end of an answer is sent while the connection's window is used up, although a more
+// urgent answer waits for this window.
+func TestEndNeedsNoWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, woken := &session{}, make(chan int, 2)
+		h.waiting = []*Stream{{wants: 1, window: 1}, {urgency: 1}}
+		for n, s := range h.waiting {
+			s.writes.L = &h.mu
+			go func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				s.writes.Wait()
+				woken <- n
+			}()
+		}
+		synctest.Wait()
+		h.wakeNext()
+		testkit.Same(t, 1, <-woken, "the stream that is woken")
+		h.window = 1
+		h.wakeNext()
+		testkit.Same(t, 0, <-woken, "the stream that is woken with a window")
+	})
+}
+
 // noRoom is a Bound without room.
 type noRoom struct{}
 
