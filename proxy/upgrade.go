@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -108,7 +107,6 @@ type dialogue struct {
 	client, back net.Conn
 	limit        time.Duration // longest silence of both sides; 0: none
 	log          *zap.Logger
-	renewed      atomic.Int64 // when the deadlines were last set, in Unix nanoseconds
 }
 
 func (d *dialogue) close() {
@@ -116,11 +114,11 @@ func (d *dialogue) close() {
 	_ = d.back.Close()
 }
 
-// hold passes bytes in both directions until both sides have closed. idle is true if hold closed them
-// because neither side had sent anything for too long.
+// hold passes bytes in both directions until both sides have closed. idle is true if hold closed them because
+// neither side had sent anything for too long, or one had accepted nothing.
 func (d *dialogue) hold(fromClient io.Reader) (idle bool) {
 	defer d.close()
-	d.renew()
+	d.listen(time.Now())
 	ends := make(chan error, 2)
 	go func() { ends <- d.copy(d.back, fromClient) }()
 	go func() { ends <- d.copy(d.client, d.back) }()
@@ -133,27 +131,31 @@ func (d *dialogue) hold(fromClient io.Reader) (idle bool) {
 	return idle
 }
 
-// renew extends the deadlines of both sides, at most once per deadlineStep. Each deadline is set deadlineStep
-// later than the limit requires, because later bytes may not extend it.
-func (d *dialogue) renew() {
-	now := time.Now()
-	if d.limit == 0 || now.UnixNano()-d.renewed.Load() < int64(deadlineStep) {
-		return
+// listen extends the read deadlines of both sides. Each deadline is set deadlineStep later than the limit requires,
+// because later bytes may not extend it.
+func (d *dialogue) listen(now time.Time) (until time.Time) {
+	if d.limit > 0 {
+		until = now.Add(d.limit + deadlineStep)
 	}
-	d.renewed.Store(now.UnixNano())
-	until := now.Add(d.limit + deadlineStep)
-	_ = d.client.SetDeadline(until) // if it fails, hold only waits longer for a silent side
-	_ = d.back.SetDeadline(until)
+	_ = d.client.SetReadDeadline(until) // if it fails, hold only waits longer for a silent side
+	_ = d.back.SetReadDeadline(until)
+	return until
 }
 
-// copy passes on what one side sends, and then closes the other side for writing.
-func (d *dialogue) copy(dst io.Writer, src io.Reader) (err error) {
+// copy passes on what one side sends, and then closes the other side for writing. At most once per deadlineStep it
+// renews the deadlines. Only bytes for a side extend the time in which the side must accept them, because a side that
+// reads nothing may still send.
+func (d *dialogue) copy(dst net.Conn, src io.Reader) (err error) {
 	defer survive(d.log, &err)
 	piece := make([]byte, smallPiece)
+	var renewed time.Time
 	for {
 		n, err := src.Read(piece)
 		if n > 0 {
-			d.renew()
+			if now := time.Now(); now.Sub(renewed) >= deadlineStep {
+				renewed = now
+				_ = dst.SetWriteDeadline(d.listen(now))
+			}
 			if _, err := dst.Write(piece[:n]); err != nil {
 				return err
 			}

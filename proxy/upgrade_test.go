@@ -139,12 +139,47 @@ func TestIdleUpgrade(t *testing.T) {
 						t.Fatalf("closed although %s speaks: %v", who, err)
 					}
 				}
+				go func() { _, _ = io.Copy(io.Discard, speaks) }()
+				if _, err := io.WriteString(hears, "answer\n"); err != nil {
+					t.Errorf("the silent side can't answer: %v", err)
+				}
 				from := time.Now()
 				if idle, after := <-over, time.Since(from); !idle || after < limit || after > limit+deadlineStep {
 					t.Errorf("closed after %s, idle: %t", after, idle)
 				}
 			})
 		}
+	}
+}
+
+// TestUpgradeWithOneSide: one side reads nothing, but sends something now and then.
+func TestUpgradeWithOneSide(t *testing.T) {
+	for _, who := range []string{"the client", "the backend"} {
+		inBubble(t, who, func(t *testing.T) {
+			client, near := net.Pipe()
+			far, back := net.Pipe()
+			d := dialogue{client: near, back: far, limit: time.Minute}
+			over := make(chan bool, 1)
+			go func() { over <- d.hold(near) }()
+			speaks, hears := client, back
+			if who == "the backend" {
+				speaks, hears = back, client
+			}
+			go func() { _, _ = io.Copy(io.Discard, hears) }()
+			go func() { _, _ = hears.Write(make([]byte, 1<<10)) }()
+			words := 0
+			for ; words < 10; words++ {
+				time.Sleep(30 * time.Second)
+				if _, err := io.WriteString(speaks, "word\n"); err != nil {
+					break
+				}
+			}
+			if words != 2 {
+				t.Errorf("closed after %d words", words)
+			}
+			_ = speaks.Close()
+			<-over
+		})
 	}
 }
 
