@@ -96,7 +96,7 @@ func goneSettings() (table []form.Setting) {
 		{"tls.acme.email", "remove it: monitor certificates with their metric, or with tempomat-doctor status"},
 		{"tls.acme.storage", "move the directory next to the state file, and name it acme"},
 		{"tls.acme.ca", "add the authority to the system's authorities (update-ca-certificates), or name the file in SSL_CERT_FILE"},
-		{"throttle.maxHeld", constant + "1024; a client may use free room in the queue until other clients need it"},
+		{"throttle.maxHeld", constant + "1024, or 64 for each CPU if that is more; a client may use free room in the queue until other clients need it"},
 		{"throttle.maxHeldPerClient", "remove it: a client may use free room in the queue until other clients need it"},
 		{"gate.light", learnt},
 		{"gate.strangers", constant + "0.5; strangers together get at least a third of the machine"},

@@ -427,7 +427,7 @@ func Policy(mode limiter.Mode, cpus float64, workers int) limiter.Policy {
 	session := budget(0.10, 0.5, 30*time.Second)
 	session.LocalOnly = true
 	return limiter.Policy{
-		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: 1024,
+		Mode: mode, MaxHold: 30 * time.Second, MaxHeld: max(1024, int(64*cpus)),
 		Memory: limiter.DefaultMemory, OtherSites: 1,
 		Gate: limiter.GateOptions{CPUs: cpus, Workers: workers},
 		Classes: []limiter.ClassInfo{

@@ -24,7 +24,7 @@ import (
 func TestSimulatedAsShipped(t *testing.T) {
 	for mode, name := range map[limiter.Mode]string{limiter.Fair: "fair", limiter.Observe: "observe"} {
 		for _, workers := range []int{0, 16} {
-			for _, cpus := range []float64{1, 2, 8} {
+			for _, cpus := range []float64{1, 2, 8, 64} {
 				c := config.Default()
 				c.Throttle.Mode, c.CPUCount, c.Backend.Workers = name, cpus, workers
 				testkit.Same(t, Limits(c), sim.Policy(mode, cpus, workers), "%s, %g CPUs, %d workers: shipped (-), simulated (+)", name, cpus, workers)
