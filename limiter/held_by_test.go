@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"cmp"
 	"testing"
 
 	"tempomat/internal/testkit"
@@ -23,6 +24,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		recent  int   // workers that known clients recently held
 		compute int   // requests that compute and aren't short
 		long    int   // requests that end soon, but aren't short
+		cpus    int   // 0: two
 		bad     int32 // misjudged requests of its client
 		badAll  int
 		ahead   bool
@@ -50,6 +52,8 @@ func TestHoldingTooMuch(t *testing.T) {
 		"unknown cost":                                         {level: fresh, strange: 5, want: StrangersHold},
 		"may be expensive":                                     {level: 3, unsure: true, strange: 5},
 		"may be expensive, one CPU is busy":                    {level: 4, unsure: true, strange: 5, compute: 1, want: StrangersHold},
+		"may be expensive, one of four CPUs is busy":           {level: 4, unsure: true, strange: 5, compute: 1, cpus: 4},
+		"may be expensive, two of four CPUs are busy":          {level: 4, unsure: true, strange: 5, compute: 2, cpus: 4, want: StrangersHold},
 		"may be expensive, strangers hold ten":                 {level: 3, unsure: true, strange: 10},
 		"may be expensive, strangers hold eleven":              {level: 3, unsure: true, strange: 11, want: StrangersHold},
 		"may be expensive, client holds one":                   {level: 3, unsure: true, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
@@ -70,6 +74,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		"five misjudged, client holds a worker":                {level: 0, badAll: 5, long: 15, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
+		g.limits.leastSlots = cmp.Or(x.cpus, 2)
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds}}, Terms: &account.Terms{Workers: part}}

@@ -512,12 +512,12 @@ func (g *gate) hasSlack() bool {
 
 // mayCompute reports whether a stranger's request that would compute may start although strangers hold as many
 // workers as they may. Its client must hold none, and requests that aren't longer must leave a CPU free. If its
-// cost isn't known, the rule is stricter: no request of its size or shorter, except light ones, may compute
-// next to it, and strangers may not hold all workers for long requests. Such requests may start at all because
+// cost isn't known, the rule is stricter: requests of its size or shorter, except light ones, must leave half of
+// the CPUs free, and strangers may not hold all workers for long requests. Such requests may start at all because
 // the cost of a page that only strangers request would otherwise never be known.
 func (g *gate) mayCompute(t *Ticket) bool {
 	n, long := &g.limits, upTo(&g.load.computing, lightRung+1, t.level.rung())
-	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && long == 0 && t.site.strangerHeld < n.longMost)
+	return t.own().Bucket.Value.holds == 0 && long < n.leastSlots && (t.sure || t.level != fresh && 2*long < n.leastSlots && t.site.strangerHeld < n.longMost)
 }
 
 // misjudged counts requests that arrived as short ones but aren't short.

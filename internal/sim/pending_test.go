@@ -50,13 +50,13 @@ func pending() map[string]string {
 func pendingOrdinary(name string) (why, pattern string) {
 	for why, patterns := range map[string][]string{
 		"even if there are few workers, some are kept for short requests": {
-			"30x5ms+*s-16w*", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
+			"30x5ms+*s-16w*", "30x5ms+40s-1000w-64cpu", "*s+*s-dynamic5*", "*s+*s-4w-1cpu", "*s+*s-40w-4cpu", "*s+*s-ondemand50", "polls*-[^p]*", "streams*-[^p]*",
 			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "29xhr+4s-dynamic5",
 			"*new-*-dynamic5", "*new-*-4w-1cpu",
 		},
 		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
-		"pages without an estimate run as probes, one at a time": {
-			"30x5ms+10s-150w-queue", "polls60x20s-150w-queue", "typing5+2s-*", "class150x5ms+1s-150w-queue",
+		"pages without an estimate run as probes, one at a time, or wait for room as if they computed": {
+			"30x5ms+10s-150w-queue", "30x5ms+10s-1000w-64cpu", "polls60x20s-150w-queue", "typing5+2s-*", "class150x5ms+1s-150w-queue",
 		},
 		"the proxy can't see which program uses the CPUs": {"15x8ms+.6s-busy-*-blind"},
 	} {
