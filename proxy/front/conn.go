@@ -52,6 +52,7 @@ type conn struct {
 	memory *[inSize]byte // borrowed memory that in uses at first; nil: none
 	long   bool          // whether in may have grown beyond memory, and have memory of its own
 	try    func(fd uintptr) bool
+	dry    bool // whether the last try found nothing, so TLS doesn't hold a whole record
 	tried  int
 	tryErr error
 	give   func(fd uintptr) bool
@@ -68,7 +69,6 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	if e.TLS != nil {
 		x.tls = secure(c, x.raw, e.TLS)
 		x.Conn = x.tls
-		x.try = x.tryRecord
 	}
 	x.presence.Context = s.o.Context(context.Background(), c)
 	return x

@@ -178,7 +178,6 @@ func (c *conn) serveHTTP2() {
 	c.mu.Lock()
 	c.session = h
 	c.mu.Unlock()
-	c.rested.Store(true) // before the first request this goroutine's stack is still small
 	h.run()
 }
 
@@ -203,10 +202,13 @@ func (h *session) serve() (rests bool) {
 		return false
 	}
 	h.hailed = true
-	for h.next() {
+	for h.conn.in.Buffered() > 0 || h.await() {
 		if h.rests {
 			h.rests = false
 			return true
+		}
+		if !h.next() {
+			return false
 		}
 	}
 	return false
@@ -303,9 +305,6 @@ func newReading() *reading {
 
 // next reads a frame and handles it. It returns false if the connection has ended.
 func (h *session) next() bool {
-	if h.conn.in.Buffered() == 0 && (!h.await() || h.rests) {
-		return h.rests
-	}
 	h.borrow()
 	head, err := h.reading.ReadFrameHeader()
 	var f http2.Frame

@@ -68,30 +68,26 @@ func (c *conn) readFirst() (n int, err error) {
 }
 
 // tryRead reads without waiting. If there is nothing to read, it gives its memory back and returns false; the
-// poller calls it again when something has arrived.
+// poller calls it again when something has arrived. With TLS, the kernel may hold only a part of a record, and TLS
+// may hold records that the kernel no longer has.
 func (c *conn) tryRead(fd uintptr) bool {
-	c.memory = c.server.memory.in.Get().(*[inSize]byte)
-	c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
-	if errors.Is(c.tryErr, syscall.EAGAIN) {
-		c.giveBack()
-		return false
+	if c.dry && c.rested.Load() { // reading TLS would enlarge the new goroutine's stack, and most likely find nothing
+		c.dry = false
+		if _, err := nonblock.Peek(fd, make([]byte, 1)); err == syscall.EAGAIN { //nolint:errorlint // errors.Is needs stack as well
+			return false
+		}
 	}
-	return true
-}
-
-// tryRecord is tryRead for TLS. The kernel may hold only a part of a record, and TLS may hold records that the
-// kernel no longer has.
-func (c *conn) tryRecord(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
-	c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:])
-	switch {
-	case c.tried > 0:
+	if c.tls == nil {
+		c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
+	} else if c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:]); c.tried > 0 {
 		c.tryErr = nil // the next read returns the error
-	case errors.Is(c.tryErr, errNothing):
-		c.giveBack()
-		return false
 	}
-	return true
+	c.dry = c.tryErr != nil && (errors.Is(c.tryErr, syscall.EAGAIN) || errors.Is(c.tryErr, errNothing))
+	if c.dry {
+		c.giveBack()
+	}
+	return !c.dry
 }
 
 // giveBack returns the memory that requests are read into.
