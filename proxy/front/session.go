@@ -185,6 +185,7 @@ func (c *conn) serveHTTP2() {
 func (h *session) run() {
 	defer h.conn.recovers()
 	if h.serve() {
+		h.forget()
 		go h.run()
 		return
 	}
@@ -212,6 +213,16 @@ func (h *session) serve() (rests bool) {
 		}
 	}
 	return false
+}
+
+// forget frees the memory of the encoder's table. The next header tells the client to empty its table as well.
+func (h *session) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	size := h.encoder.MaxDynamicTableSize()
+	h.encoder = hpack.NewEncoder((*blockWriter)(h))
+	h.encoder.SetMaxDynamicTableSize(0)
+	h.encoder.SetMaxDynamicTableSize(size)
 }
 
 // greets reads the client's preface and sends this side's settings.
