@@ -19,7 +19,7 @@ var facts = map[string]*regexp.Regexp{
 	"drain":                             regexp.MustCompile("`timeouts.drain` \\((\\d+) s\\)"),
 	"longest wait":                      regexp.MustCompile("`(?:throttle\\.)?maxHold` \\((\\d+) s\\)"),
 	"lists of robots' addresses":        regexp.MustCompile(`fetches the lists every (\d+) hours`),
-	"requests that may wait":            regexp.MustCompile(`\b(1,?\d{3})(?: requests wait| \|$)`),
+	"requests that may wait":            regexp.MustCompile(`\b(1,?\d{3}), or 64 per CPU`),
 }
 
 // TestFiguresAgree: a figure in several places is the same in each.
