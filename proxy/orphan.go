@@ -162,7 +162,7 @@ func (x *exchange) isOwn() bool {
 			return false
 		}
 	}
-	return x.client.conn.local == x.life.Who.Client
+	return x.client.conn.local.IsValid() && x.client.conn.local == x.life.Who.Client
 }
 
 // look checks whether the client is still connected.
