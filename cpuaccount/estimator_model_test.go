@@ -95,7 +95,11 @@ func (m *model) learn(now time.Time, shape, client string, x float64) {
 			p.over = 0
 		}
 	}
-	p.learn(x)
+	if p.n < 3 {
+		p.learn(x)
+	} else {
+		p.learn(min(x, max(2, 4*(p.mean+p.dev))))
+	}
 	p.clients[client] = true
 	s := m.pair(now, shape, client)
 	s.at = now

@@ -52,6 +52,30 @@ func TestGuess(t *testing.T) {
 	}
 }
 
+// TestOneLongAnswer: a single long answer doesn't make all short requests of its kind look long. Requests that always
+// take long are still guessed to.
+func TestOneLongAnswer(t *testing.T) {
+	g := newEstimator()
+	for i := range 50 {
+		for shape, takes := range map[string]time.Duration{"/ajax": 10 * time.Millisecond, "/grew": 10 * time.Millisecond, "/export": time.Minute} {
+			g.Learn(at(0), Kind{Shape: shape, Client: fmt.Sprint(i)}, takes, 0)
+		}
+	}
+	others(g, "/ajax", 20*time.Second)
+	if got, _, _ := g.Of(at(0), page("/ajax")); got > 250*time.Millisecond {
+		t.Errorf("%s after one long answer", got)
+	}
+	for i := range 50 {
+		g.Learn(at(0), Kind{Shape: "/grew", Client: fmt.Sprint(i)}, time.Minute, 0)
+	}
+	others(g, "/new", time.Minute, time.Minute, time.Minute)
+	for _, shape := range []string{"/export", "/grew", "/new"} {
+		if got, _, _ := g.Of(at(0), page(shape)); got < 30*time.Second {
+			t.Errorf("%s: %s after many long answers", shape, got)
+		}
+	}
+}
+
 // TestGuessOfURLs checks that URLs distinguished by a parameter get their own guesses, whatever others cost,
 // and that other URLs don't.
 func TestGuessOfURLs(t *testing.T) {

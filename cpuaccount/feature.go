@@ -45,6 +45,13 @@ func (f *featureRecord) show(v *view, by *asker) {
 	}
 }
 
+// mostExceptional is the largest cost, in seconds, with which an answer counts that costs far more than the answers
+// before it. Many sites have one URL for short and long actions, for example WordPress. Without the limit, an import
+// of 20 s at that URL would make the next dozens of short requests look long. Answers that always cost more than
+// this reach their cost nevertheless, because each may exceed the guess by the factor rash, and the first few may
+// cost anything.
+const mostExceptional = 2
+
 // learn records the cost of an answered request and how long it was idle.
 func (f *featureRecord) learn(by *asker, x, idle float64) {
 	if f.over.cost != 0 {
@@ -53,6 +60,9 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 			told = &f.known
 		}
 		f.over.answered(by, !beyond(x, told.cost()))
+	}
+	if f.all.n >= least {
+		x = min(x, max(mostExceptional, rash*f.all.cost()))
 	}
 	f.all.learn(x, idle)
 	f.from.add(by.from)
