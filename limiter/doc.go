@@ -127,10 +127,10 @@
 //     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
 //     may therefore start it only while the bodies of its address are for less than a second of all CPUs for each
 //     client behind the address, however many workers are free (Uploads: novel-chunks-3x5, chunks-1x96-5s, chunks-8x12-60s).
-//   - Some requests arrive as short ones but run longer. While a client over its share has such a request at
-//     the backend, its other short requests wait. If such requests hold as many workers as are kept, and
-//     requests compute that aren't short or no other workers are free, short requests wait if their client is
-//     over its share or holds a worker with a longer request (Misjudges: read-spool-32MB-1x24-cold, misguess8addr).
+//   - Some requests arrive as short ones but run longer. While requests compute that aren't short, or only the
+//     kept workers are free, short requests wait if their client is over its share and has such a request at the
+//     backend. If such requests hold as many workers as are kept, short requests also wait if their client is over
+//     its share or holds a worker with a longer request (Misjudges: misguess8addr).
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20),

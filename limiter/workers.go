@@ -541,12 +541,10 @@ func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
 		}
 		return 0
 	}
-	if t.overShare && t.client.misjudged > 0 {
-		return Misjudged, 0
-	}
-	// If misjudged requests hold as many workers as are kept, short requests of some clients wait. Strangers
-	// and known clients are counted separately, so neither group shuts the other out.
-	if used := *t.site.misjudged.of(t); g.isStrained() && used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0) {
+	// If misjudged requests hold as many workers as are kept, short requests of some other clients also wait.
+	// Strangers and known clients are counted separately, so neither group shuts the other out.
+	used := *t.site.misjudged.of(t)
+	if g.isStrained() && (t.overShare && t.client.misjudged > 0 || used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0)) {
 		return Misjudged, 0
 	}
 	for i := range t.reservations[:t.n] {

@@ -199,7 +199,7 @@ func rules() []mutation {
 		{"StrangersPart", []string{"waiting-people+strangers-hold"}, []edit{{workers, "t.stranger && have >= most &&", "false && have >= most &&"}}},
 		{"MayCompute", []string{"polls120s-8conn-pages800ms", "exports60s-3conn-pages100ms-1cpu"}, []edit{{workers, "return t.own().Bucket.Value.holds == 0 && long <", "return false && long <"}}},
 		{"Slack", []string{"class150x5ms+1s-150w-queue"}, []edit{{workers, "if g.hasSlack() {", "if false {"}}},
-		{"Misjudges", []string{"read-spool-32MB-1x24-cold", "misguess8addr"}, []edit{{workers, "if t.overShare && t.client.misjudged > 0 {", "if true {\n\t\treturn nothing, 0\n\t}\n\tif false {"}}},
+		{"Misjudges", []string{"misguess8addr"}, []edit{{workers, "used := *t.site.misjudged.of(t)", "used := 0\n\tif true {\n\t\treturn nothing, 0\n\t}"}}},
 		{"Reguesses", []string{"misguess-control", "longjobs-light"}, []edit{{gate, "idle, guess, sure := t.likelyIdle, t.guess, t.sure", "if true {\n\t\treturn\n\t}\n\tidle, guess, sure := t.likelyIdle, t.guess, t.sure"}}},
 		{"Grows", []string{"db-20-300ms", "db-60-300ms"}, []edit{{ladder, "case n.fixed:", "case true:"}}},
 		{"SitesLeave", []string{"the smallest has the most expensive pages"}, []edit{{sites, "return g.divided && g.busy > s.busy &&", "return false &&"}}},
