@@ -129,7 +129,7 @@ func (g *gate) lacksWorkers() bool {
 		return false
 	}
 	isParked := func(s *site) bool {
-		return slices.ContainsFunc(s.parked, func(t *Ticket) bool { return !t.uploads || !g.uploadsWait(t) })
+		return slices.ContainsFunc(s.parked, func(t *Ticket) bool { return !t.uploads || !g.uploadsWait(t, usualUploads) })
 	}
 	return slices.ContainsFunc(g.contending, isParked) || g.wants(waitsAt(lightRung+1), waitsAt(rungs-1)) ||
 		g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
@@ -215,7 +215,11 @@ const (
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
 	slackTimes = 2
-	// unknownUpload is the CPU time that an upload of unknown cost is expected to take. On two CPUs, a client may
+	// usualUploads is how long, in seconds, the running uploads of a client may take all CPUs if another one starts.
+	// lateUploads applies to one that has waited for MaxHold while CPUs and workers are free. People's pages are slow
+	// for that long if the client makes all bodies end at once.
+	usualUploads, lateUploads = 1, 10
+	// An upload of unknown cost is expected to take unknownUpload times as many CPU-seconds. On two CPUs, a client may
 	// have eight of these. A browser has six connections.
 	unknownUpload = 0.25
 	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it.
@@ -444,7 +448,7 @@ const (
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
-	if t.uploads && g.uploadsWait(t) {
+	if t.uploads && g.uploadsWait(t, usualUploads) {
 		if t.whole() != nil {
 			key = 1 // the address of the session
 		}
@@ -486,21 +490,21 @@ func (g *gate) strangersHold(t *Ticket) (have, most int) {
 
 // uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
-// An upload therefore waits if the address's running uploads would take all CPUs for a second, for each of the
-// clients behind the address, assuming that they cost as much as this one, but at most a second each. Uploads of clients within their share, and those that are
-// known to be short, don't wait. A guess includes the cost of holding a worker, which is subtracted. While the
-// number of workers is unknown, no upload waits, because the backend may serve streams that stay open for hours and
-// whose cost therefore stays unknown.
-func (g *gate) uploadsWait(t *Ticket) bool {
+// An upload therefore waits if the address's running uploads would take all CPUs for most seconds, for each of the
+// clients behind the address, assuming that they cost as much as this one, but at most that many seconds each.
+// Uploads of clients within their share, and those that are known to be short, don't wait. A guess includes the cost
+// of holding a worker, which is subtracted. While the number of workers is unknown, no upload waits, because the
+// backend may serve streams that stay open for hours and whose cost therefore stays unknown.
+func (g *gate) uploadsWait(t *Ticket, most float64) bool {
 	n, a := &g.limits, t.client.address
 	if !t.overShare || t.sure && t.guess <= light || !g.workers.areKnown() {
 		return false
 	}
-	cost := unknownUpload
+	cost := unknownUpload * most
 	if t.sure {
-		cost = max(light, min(t.guess-t.likelyIdle*float64(n.cpus)/float64(n.workers), 1))
+		cost = max(light, min(t.guess-t.likelyIdle*float64(n.cpus)/float64(n.workers), most))
 	}
-	return float64(a.uploads)*cost >= a.clientsBehind*g.ranking.cpus
+	return float64(a.uploads)*cost >= a.clientsBehind*g.ranking.cpus*most
 }
 
 // hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free

@@ -103,7 +103,7 @@ func HoldingWorkers() (all []Scenario) {
 	}
 	all = append(all, fullSpools()...)
 	all = append(all, computingChunks()...)
-	return append(all, novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
+	return append(all, parallelUploads(), novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
 }
 
 // novelChunks returns a scenario with three known clients whose bodies never end. Each of their requests is for
@@ -121,20 +121,37 @@ func novelChunks() Scenario {
 	}
 }
 
-// computingChunks returns scenarios with clients whose bodies end within three seconds, all at about the same time.
-// Their pages then compute for long.
+// parallelUploads returns a scenario with a client that sends twelve large bodies at once, while CPUs and workers are
+// free. The proxy knows what the page costs.
+func parallelUploads() Scenario {
+	uploads := func(kind string, parallel int, seconds float64) []*Client {
+		page := Page{Path: "/upload", CPU: 1.5, Exact: true, Upload: 60e3, Chunked: true}
+		return called(kind, holders(addresses{1, 0}, parallel, page, page.Upload/seconds))
+	}
+	s := besides("uploads-1x12-75s", func() []*Client {
+		before := each(uploads("before", 4, 5), func(c *Client) { c.From, c.To = 0, Attack-5 })
+		return join(before, uploads("upload", 12, 75))
+	})
+	s.Workers, s.end, s.Demands = 150, Attack+240, []Demand{{Kind: "human", Good: 0.99}, {Kind: "upload"}}
+	return s
+}
+
+// computingChunks returns scenarios with clients whose bodies end after three seconds or a minute, all at about the
+// same time. Their pages then compute for long.
 func computingChunks() (all []Scenario) {
 	for _, x := range []struct {
 		addresses, parallel, workers int
 		cost, good                   float64
-	}{{1, 96, 150, 5, 0.8}, {8, 12, 16, 60, 0.9}} {
+		speed                        float64
+		name                         string
+	}{{1, 96, 150, 5, 0.8, 20e3, ""}, {8, 12, 16, 60, 0.9, 20e3, ""}, {1, 96, 150, 5, 0.8, 1e3, "-slow"}} {
 		page := chunks()
 		page.CPU = x.cost
 		all = append(all, Scenario{
-			Name: fmt.Sprintf("chunks-%dx%d-%gs", x.addresses, x.parallel, x.cost), CPUs: 2, Workers: x.workers, site: alike(),
-			Demands: []Demand{{Kind: "human", Good: x.good}}, end: Attack + 90,
+			Name: fmt.Sprintf("chunks-%dx%d-%gs%s", x.addresses, x.parallel, x.cost, x.name), CPUs: 2, Workers: x.workers, site: alike(),
+			Demands: []Demand{{Kind: "human", Good: x.good}}, end: Attack + max(90, 2.5*page.Upload/x.speed),
 			clients: func() []*Client {
-				from := holders(addresses{x.addresses, strewn}, x.parallel, page, 20e3)
+				from := holders(addresses{x.addresses, strewn}, x.parallel, page, x.speed)
 				return join(thinking(people(20)), newcomers(80, Attack+5, Attack+85, flat()), from)
 			},
 		})
