@@ -1,18 +1,14 @@
 package front
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"tempomat/proxy/nonblock"
 )
@@ -90,24 +86,6 @@ func (s *secured) Read(p []byte) (n int, err error) {
 		s.below.empty.earn(1)
 	}
 	return n, err
-}
-
-// buffers are the fields of a tls.Conn that buffer what was read. If a version of Go has other fields, idle connections
-// take more memory.
-//
-//nolint:gochecknoglobals // a constant
-var buffers = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[tls.Conn]()), func(f reflect.StructField) bool {
-	return f.Name != "rawInput" && f.Name != "hand" || f.Type != reflect.TypeFor[bytes.Buffer]() || len(f.Index) > 1
-})
-
-// shrink frees the buffers that are empty. crypto/tls keeps them at their largest size: 4 KB after the handshake of a
-// browser, and 33 KB after a long record. Only the goroutine that reads may call shrink, after the handshake.
-func (s *secured) shrink() {
-	for _, f := range buffers {
-		if b := (*bytes.Buffer)(unsafe.Add(unsafe.Pointer(s.Conn), f.Offset)); b.Len() == 0 { //nolint:gosec // crypto/tls has no function for this
-			*b = bytes.Buffer{}
-		}
-	}
 }
 
 // readNow reads from a descriptor without waiting. If there is no whole record, the error is

@@ -140,8 +140,7 @@ func (c *conn) work() bool {
 }
 
 // rest reports whether another goroutine must wait for the next request, because the sweep has woken this one.
-// Serving a request grows the goroutine's stack and the buffers of TLS, which would stay large for as long as the
-// client is silent.
+// Serving a request grows the goroutine's stack, which would stay large for as long as the client is silent.
 func (c *conn) rest() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,9 +148,7 @@ func (c *conn) rest() bool {
 		return false
 	}
 	c.calm()
-	if c.rested.Store(true); c.tls != nil {
-		c.tls.shrink()
-	}
+	c.rested.Store(true)
 	return true
 }
 
