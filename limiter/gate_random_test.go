@@ -170,7 +170,7 @@ func TestGateAtRandom(t *testing.T) {
 				}
 			},
 			"backlog": func(t *rapid.T) {
-				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "processes"))
+				s.Backlog(s.now, rapid.IntRange(0, 3).Draw(t, "queued"), rapid.IntRange(0, 9).Draw(t, "processes"), rapid.IntRange(0, 3).Draw(t, "full"))
 			},
 			"found": func(t *rapid.T) { s.Found(s.now, rapid.IntRange(0, 6).Draw(t, "found"), "php-fpm") },
 			"policy": func(t *rapid.T) {

@@ -54,7 +54,7 @@ func TestStartsAreAnnounced(t *testing.T) {
 			w.advance()
 		}},
 		"more workers are found": {fewWorkers, func(w *world, _, _ *Ticket) { w.Found(w.now, 40, "php-fpm") }},
-		"no connection waits":    {crowd, func(w *world, _, _ *Ticket) { w.Backlog(w.now, 0, 5) }},
+		"no connection waits":    {crowd, func(w *world, _, _ *Ticket) { w.Backlog(w.now, 0, 5, 0) }},
 	} {
 		w, x, waits := c.before()
 		w.expectPhase(t, name+", before", waits, queued)

@@ -13,7 +13,8 @@ import (
 //     and that many are in use.
 //   - Connections wait until the backend accepts them. A server that starts workers on demand lets some
 //     connections wait until it has started more. Waiting connections are therefore evidence only if they have
-//     waited for a while and no new processes have started.
+//     waited for a while and no new processes have started. If they wait at only some of php-fpm's pools, they
+//     are evidence only while the other pools aren't in use.
 //
 // Without such evidence, the backend may have any number of workers. While no connection waits in the accept
 // queue, the gate raises the number that it assumes whenever a request would have to wait for a worker.
@@ -73,12 +74,13 @@ func (l *Limiter) Workers() (n int, by string) {
 }
 
 // Backlog reports how many connections from this machine to the backend are waiting to be accepted, and how
-// many processes the backend has (0 if unknown). Call it a few times a second.
-func (l *Limiter) Backlog(now time.Time, queued, processes int) {
-	l.gate.backlog(l.since(now), queued, processes)
+// many processes the backend has (0 if unknown). If they wait at only some of several pools, full is how many
+// workers these pools have; otherwise it is 0. Call it a few times a second.
+func (l *Limiter) Backlog(now time.Time, queued, processes, full int) {
+	l.gate.backlog(l.since(now), queued, processes, full)
 }
 
-func (g *gate) backlog(at time.Duration, queued, processes int) {
+func (g *gate) backlog(at time.Duration, queued, processes, full int) {
 	g.mu.Lock()
 	defer g.unlock()
 	w := &g.workers
@@ -93,6 +95,9 @@ func (g *gate) backlog(at time.Duration, queued, processes int) {
 	wait := forksFor
 	if processes == 0 {
 		wait = blindFor
+	}
+	if full > 0 && g.busy-queued > full { // other pools are in use, and have free workers
+		queued = 0
 	}
 	switch {
 	case queued <= 0:

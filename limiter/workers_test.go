@@ -10,7 +10,8 @@ import (
 // shift is a gate that finds out how many workers there are.
 type shift struct {
 	*world
-	t *testing.T
+	t    *testing.T
+	full int // workers of the pools at which connections wait; 0: they wait at all pools
 }
 
 // newShift makes a shift whose accept queue was read once, unless a number is configured.
@@ -21,9 +22,9 @@ func newShift(t *testing.T, configured int) shift {
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
 	w.Measure(w.now, 0.2)
 	if configured == 0 {
-		w.Backlog(w.now, 0, 5)
+		w.Backlog(w.now, 0, 5, 0)
 	}
-	return shift{w, t}
+	return shift{w, t, 0}
 }
 
 func (s shift) expect(what string, n int, by string) {
@@ -47,7 +48,7 @@ func (s shift) polls(n int, clients ...string) (xs []*Ticket) {
 func (s shift) watch(d time.Duration, queued int, processes func(time.Duration) int) {
 	for at := time.Duration(0); at < d; at += 100 * time.Millisecond {
 		s.run(100 * time.Millisecond)
-		s.Backlog(s.now, queued, processes(at))
+		s.Backlog(s.now, queued, processes(at), s.full)
 	}
 }
 
@@ -75,7 +76,7 @@ func TestWorkersArePlentyUntilConnectionsWait(t *testing.T) {
 	p.Gate.Workers = 0
 	w := newWorld(p)
 	w.acquaint("a", "b", "c", "d", "e", "f", "g", "h")
-	blind := shift{w, t}
+	blind := shift{w, t, 0}
 	blind.polls(60, "a", "b", "c", "d", "e", "f", "g", "h")
 	blind.expectState(t, "the accept queue can't be read", map[string]int{"holding": 60, "queued": 0})
 }
@@ -92,6 +93,7 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 		processes func(time.Duration) int
 		lasts     time.Duration
 		use       float64
+		full      int
 		want      int // number of workers; 0: unknown
 	}{
 		"for a moment":                       {queued: 3, processes: always(5), lasts: forksFor},
@@ -104,8 +106,11 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 		"processes are not seen, for longer": {queued: 3, processes: always(0), lasts: blindFor + 200*time.Millisecond, want: 13},
 		"the CPUs are full":                  {queued: 3, processes: always(5), lasts: time.Minute, use: 0.98},
 		"the CPUs are just not full":         {queued: 3, processes: always(5), lasts: time.Minute, use: fullAbove, want: 13},
+		"another pool is in use":             {queued: 3, processes: always(5), lasts: time.Minute, full: 12},
+		"no other pool is in use":            {queued: 3, processes: always(5), lasts: time.Minute, full: 13, want: 13},
 	} {
 		s := newShift(t, 0)
+		s.full = x.full
 		if x.use > 0 {
 			s.Measure(s.now, x.use)
 		}

@@ -37,9 +37,9 @@ type learner struct {
 }
 
 // Backlog implements host.Learner.
-func (l learner) Backlog(now time.Time, queued, processes int) {
+func (l learner) Backlog(now time.Time, queued, processes, full int) {
 	l.handler.Crowd(queued > 0)
-	l.Limiter.Backlog(now, queued, processes)
+	l.Limiter.Backlog(now, queued, processes, full)
 }
 
 // endHints restores the priorities of the backend's processes and ends all measurements. Later reloads don't start

@@ -340,7 +340,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 func (p *proxy) look() {
 	b, now := p.backend, p.time()
 	if !p.blind {
-		p.limiter.Backlog(now, len(b.queue), b.workers)
+		p.limiter.Backlog(now, len(b.queue), b.workers, 0)
 	}
 }
 

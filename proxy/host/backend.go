@@ -28,9 +28,8 @@ const (
 
 // Learner receives what Backend sees of the workers.
 type Learner interface {
-	// Backlog receives how many connections wait for a worker, and how many processes the backend has; 0:
-	// unknown.
-	Backlog(now time.Time, queued, processes int)
+	// Backlog receives the results of Sample.
+	Backlog(now time.Time, queued, processes, full int)
 	// Found receives the largest number of workers that the backend may have, and the setting that limits it.
 	// 0: the configuration sets no limit.
 	Found(now time.Time, workers int, source string)
@@ -55,11 +54,11 @@ type Backend struct {
 
 // identity says which programs the backend consists of.
 type identity struct {
-	inner   []listener // addresses of the php-fpm pools that the backend passes requests to
-	forks   []int      // numbers of the masters whose children serve requests
-	trees   []int      // numbers of the masters, including databases, that have no cgroup of their own
-	groups  []string   // directories of the cgroups of all other masters
-	whole   bool       // whether no other processes are known to compute for the backend
+	inner   []Pool   // php-fpm pools that the backend passes requests to
+	forks   []int    // numbers of the masters whose children serve requests
+	trees   []int    // numbers of the masters, including databases, that have no cgroup of their own
+	groups  []string // directories of the cgroups of all other masters
+	whole   bool     // whether no other processes are known to compute for the backend
 	workers int
 	by      string
 }
@@ -114,31 +113,41 @@ func (b *Backend) Run(ctx context.Context, learner Learner) {
 		case <-ctx.Done():
 			return
 		case now = <-queues.C:
-			if queued, processes, ok := b.Sample(); ok {
-				learner.Backlog(now, queued, processes)
+			if queued, processes, full, ok := b.Sample(); ok {
+				learner.Backlog(now, queued, processes, full)
 			}
 		}
 	}
 }
 
 // Sample returns how many connections the backend, or the php-fpm behind it, has yet to accept. If connections
-// wait, Sample also returns the number of processes; 0: unknown. ok is false if there is no visible listening
-// socket. An empty queue doesn't mean that a worker is free, because some servers accept at once and queue
-// internally.
-func (b *Backend) Sample() (queued, processes int, ok bool) {
+// wait, Sample also returns the number of processes; 0: unknown. If they wait only at some php-fpm pools, full is
+// the number of these pools' workers; otherwise it is 0. ok is false if there is no visible listening socket. An
+// empty queue doesn't mean that a worker is free, because some servers accept at once and queue internally.
+func (b *Backend) Sample() (queued, processes, full int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.known || b.sockets == nil {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
-	for _, l := range append(b.is.inner, b.listener) {
-		q, is := queueAt(b.sockets, l)
-		queued, ok = queued+q.queued, ok || is
+	own, ok := queueAt(b.sockets, b.listener)
+	queued = own.queued
+	all := true // whether connections wait at all pools
+	for _, p := range b.is.inner {
+		switch q, is := queueAt(b.sockets, p.at); {
+		case q.queued > 0:
+			queued, full, ok = queued+q.queued, full+p.Children, true
+		case is:
+			all, ok = false, true
+		}
 	}
 	if queued > 0 {
 		processes = len(b.workersLocked())
 	}
-	return queued, processes, ok
+	if all || own.queued > 0 {
+		full = 0
+	}
+	return queued, processes, full, ok
 }
 
 // workersLocked returns the backend's processes, or none if they are unknown.
@@ -231,8 +240,9 @@ func identify(root fs.FS, all []process.Stat, l listener, at queue) (is identity
 			is.workers, is.by = together(pools)
 		}
 		for _, p := range pools {
-			if d, ok := listenerAt(p.Listen); ok && !d.meets(l) {
-				is.inner = append(is.inner, d)
+			if at, ok := listenerAt(p.Listen); ok && !at.meets(l) {
+				p.at = at
+				is.inner = append(is.inner, p)
 			}
 			if !slices.ContainsFunc(members, func(m process.Stat) bool { return m.PID == p.master.PID }) {
 				members = append(members, p.master)

@@ -272,7 +272,7 @@ type learner struct {
 	told []string
 }
 
-func (l *learner) Backlog(_ time.Time, queued, processes int) {
+func (l *learner) Backlog(_ time.Time, queued, processes, _ int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.told = append(l.told, fmt.Sprintf("%d wait of %d", queued, processes))
@@ -361,7 +361,7 @@ func TestBackend(t *testing.T) {
 		next("it is elsewhere", lookEvery, "", 0)
 		cancel()
 		<-done
-		if _, _, ok := b.Sample(); ok {
+		if _, _, _, ok := b.Sample(); ok {
 			t.Error("the queues are left open")
 		}
 	})
@@ -382,4 +382,31 @@ func TestCgroups(t *testing.T) {
 	} {
 		testkit.Same(t, want, isService(name, "/user.slice/user-0.slice/session-1.scope"), "%q is somebody else's", name)
 	}
+}
+
+// TestFullPools counts the workers of the php-fpm pools at which connections wait, if they wait at only some.
+func TestFullPools(t *testing.T) {
+	b, err := OpenBackend()
+	testkit.Must(t, err)
+	defer b.close()
+	b.root, b.known = newMachine(), true
+	for n := range 3 { // a web server and two pools
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		testkit.Must(t, err)
+		defer func() { _ = l.Close() }()
+		b.is.inner = append(b.is.inner, Pool{Children: []int{0, 5, 50}[n], at: listener{port: uint16(l.Addr().(*net.TCPAddr).Port)}})
+	}
+	b.listener, b.is.inner = b.is.inner[0].at, b.is.inner[1:]
+	next := func(what string, at listener, n int, want string) {
+		t.Helper()
+		dial(t, "tcp", fmt.Sprintf("127.0.0.1:%d", at.port), n)
+		waitQueue(t, b.sockets, at, n)
+		queued, _, full, ok := b.Sample()
+		testkit.Same(t, want, fmt.Sprint(queued, full, ok), "%s", what)
+	}
+	next("no connection waits", b.listener, 0, "0 0 true")
+	next("two wait at the small pool", b.is.inner[0].at, 2, "2 5 true")
+	next("another waits at the web server", b.listener, 1, "3 0 true")
+	b.listener.port = 0
+	next("one waits at the large pool, and the web server isn't seen", b.is.inner[1].at, 1, "3 0 true")
 }

@@ -28,6 +28,7 @@ type Pool struct {
 	Name     string
 	Children int // pm.max_children
 	Listen   string
+	at       listener // where it listens
 	master   process.Stat
 }
 
