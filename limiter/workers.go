@@ -18,6 +18,10 @@ import (
 //
 // Without such evidence, the backend may have any number of workers. While no connection waits in the accept
 // queue, the gate raises the number that it assumes whenever a request would have to wait for a worker.
+//
+// Connections may also wait because the machine stalled for some seconds. After evidence of the second kind, the
+// gate therefore tests whether there are more workers: after a pause, or at once if more are in use than it assumes.
+// Each test adds an eighth, or twice as many as are in use beyond the number that the evidence suggested.
 const (
 	// forksFor is how long connections must wait before the gate concludes that the backend isn't starting more
 	// workers for them. Apache starts workers once a second.
@@ -39,9 +43,10 @@ type workers struct {
 	configured int // backend.workers; 0 if not set
 	found      int // the number in the backend's own configuration; 0 if none was found
 	source     string
-	seen       bool          // connections have waited, so there are no more than n workers
+	seen       bool          // connections have waited, so there seem to be no more than n workers
 	again      time.Duration // when to test whether there are more
 	pause      time.Duration // the pause before that test
+	lowered    int           // n when the gate last lowered it
 
 	looked    bool          // the accept queue has been read
 	waits     bool          // connections were waiting each time the accept queue was read
@@ -118,12 +123,15 @@ func (g *gate) backlog(at time.Duration, queued, processes, full int) {
 // press raises the assumed number of workers if a request waits for one and no connection waits to be accepted.
 func (g *gate) press(at time.Duration) {
 	w := &g.workers
-	if w.n >= w.most() || w.seen && at < w.again || !g.lacksWorkers() {
+	if w.n >= w.most() || w.seen && at < w.again && g.busy <= w.n || !g.lacksWorkers() {
 		return
 	}
 	more, source := w.n, w.source
 	if w.seen {
-		more, w.again = max(1, w.n/8), at+w.pause
+		if more = max(1, w.n/8); g.busy > w.lowered {
+			more, w.pause = max(more, 2*(g.busy-w.lowered)), againAfter
+		}
+		w.again = at + w.pause
 	}
 	g.setWorkers(min(w.n+more, w.most()), source)
 }
@@ -147,7 +155,7 @@ func (g *gate) refute(at time.Duration, n int) {
 	w.pause = min(max(againAfter, 2*w.pause), againMost)
 	w.again = at + w.pause
 	if n = max(n, g.limits.leastSlots+1); n < w.n {
-		w.seen = true
+		w.seen, w.lowered = true, n
 		g.setWorkers(n, "connections that wait to be accepted")
 	}
 }

@@ -123,13 +123,15 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 }
 
 // TestMoreWorkersAreTriedAgain: if no connection waits but a request does, the gate tries an eighth more
-// workers. It does so after 10 s at first. Each time that there weren't more workers, the pause doubles.
+// workers. It does so after 10 s at first. Each time that there weren't more workers, the pause doubles. Once more
+// are in use than there seemed to be, the gate tries twice as many more.
 func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s := newShift(t, 0)
 	s.polls(30, "a", "b", "c", "d")
 	s.watch(time.Second, 0, always(5))
 	s.watch(3*time.Second, 10, always(5))
 	s.expect("ten of thirty wait", 20, byQueue)
+	s.gate.busy = 20
 	s.watch(againAfter-500*time.Millisecond, 0, always(5))
 	s.expect("the connections are accepted, because other requests have ended", 20, byQueue)
 	for _, x := range s.polls(20, "e", "f") {
@@ -137,11 +139,13 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	}
 	s.watch(time.Second, 0, always(5))
 	s.expect("two more", 22, byQueue)
+	s.gate.busy = 22
 	s.watch(againAfter, 0, always(5))
-	s.expect("and again", 24, byQueue)
-	s.gate.busy = 24
-	s.watch(3*time.Second, 4, always(5))
+	s.expect("they are in use, so twice as many more", 26, byQueue)
+	s.gate.busy = 26
+	s.watch(3*time.Second, 6, always(5))
 	s.expect("more workers were tried, but there were none", 20, byQueue)
+	s.gate.busy = 20
 	s.watch(2*againAfter-time.Second, 0, always(5))
 	s.expect("more workers aren't tried again so soon", 20, byQueue)
 	s.polls(20, "g", "h") // the other clients' requests have timed out
@@ -163,6 +167,24 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	if g.refute(time.Hour, 1); g.workers.n != 3 {
 		t.Errorf("the gate assumes too few workers: %+v", g.workers)
 	}
+}
+
+// TestAStallIsNotTheNumberOfWorkers: a server that accepts nothing for a while, and then all connections, has more
+// workers than were in use. The gate tests this as soon as a request has to wait for a worker.
+func TestAStallIsNotTheNumberOfWorkers(t *testing.T) {
+	s := newShift(t, 0)
+	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
+	s.polls(43, "a", "b", "c", "d", "e", "f", "g", "h")
+	s.watch(8*time.Second, 40, always(5))
+	s.expect("forty wait", 3, byQueue)
+	s.watch(time.Second, 0, always(5))
+	s.expect("they were accepted, and no other request waits", 3, byQueue)
+	xs := s.polls(40, "a", "b", "c", "d", "e", "f", "g", "h")
+	s.watch(time.Second, 0, always(5))
+	s.expect("twice the forty", 83, byQueue)
+	s.watch(againAfter, 0, always(5))
+	s.expect("and twice eighty", 150, byQueue)
+	s.expectPhase(t, "the last", xs[39], holding)
 }
 
 // TestAFoundNumberIsUsedAsItIs: the gate uses a found number until connections wait for too long. From then on,
