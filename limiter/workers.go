@@ -53,6 +53,7 @@ type workers struct {
 	since     time.Duration // when waits became true; no process has been added since
 	processes int
 	inUse     int // the largest number of workers in use at once since then
+	always    int // the smallest number
 }
 
 // areKnown reports whether the number of workers is known. If it isn't, there may be any number.
@@ -101,20 +102,19 @@ func (g *gate) backlog(at time.Duration, queued, processes, full int) {
 	if processes == 0 {
 		wait = blindFor
 	}
-	if full > 0 && g.busy-queued > full { // other pools are in use, and have free workers
-		queued = 0
-	}
 	switch {
 	case queued <= 0:
 		w.waits = false
 		g.press(at)
 	case !w.waits || processes > w.processes || g.utilisation > fullAbove: // a server with busy CPUs may also leave connections waiting
-		w.waits, w.since, w.processes, w.inUse = true, at, processes, g.busy-queued
+		w.waits, w.since, w.processes, w.inUse, w.always = true, at, processes, g.busy-queued, g.busy-queued
 	default:
-		w.inUse = max(w.inUse, g.busy-queued)
+		w.inUse, w.always = max(w.inUse, g.busy-queued), min(w.always, g.busy-queued)
 		if at-w.since >= wait && w.inUse > 0 {
 			w.waits = false
-			g.refute(at, w.inUse)
+			if full == 0 || w.always <= full { // otherwise other pools are in use, and accept their connections
+				g.refute(at, w.inUse)
+			}
 		}
 	}
 	g.dispatch(at)
@@ -128,7 +128,7 @@ func (g *gate) press(at time.Duration) {
 	}
 	more, source := w.n, w.source
 	if w.seen {
-		if more = max(1, w.n/8); g.busy > w.lowered {
+		if more = max(1, w.n/8); g.busy > w.lowered+keptForKnown {
 			more, w.pause = max(more, 2*(g.busy-w.lowered)), againAfter
 		}
 		w.again = at + w.pause
@@ -232,8 +232,8 @@ const (
 	// lateUploads applies to one that has waited for MaxHold while CPUs and workers are free. People's pages are slow
 	// for that long if the client makes all bodies end at once.
 	usualUploads, lateUploads = 1, 10
-	// An upload of unknown cost is expected to take unknownUpload times as many CPU-seconds. On two CPUs, a client may
-	// have eight of these. A browser has six connections.
+	// An upload of unknown cost counts as unknownUpload of that time on one CPU. On two CPUs, a client may have eight
+	// of these, even after MaxHold. A browser has six connections.
 	unknownUpload = 0.25
 	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it.
 	// With 16 workers and two CPUs, one of fifteen requests that each wait for 12 s ends every 0.8 s.

@@ -141,9 +141,12 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.expect("two more", 22, byQueue)
 	s.gate.busy = 22
 	s.watch(againAfter, 0, always(5))
-	s.expect("they are in use, so twice as many more", 26, byQueue)
-	s.gate.busy = 26
-	s.watch(3*time.Second, 6, always(5))
+	s.expect("and again", 24, byQueue)
+	s.gate.busy = 24
+	s.watch(againAfter, 0, always(5))
+	s.expect("they are in use, so twice as many more", 32, byQueue)
+	s.gate.busy = 32
+	s.watch(3*time.Second, 12, always(5))
 	s.expect("more workers were tried, but there were none", 20, byQueue)
 	s.gate.busy = 20
 	s.watch(2*againAfter-time.Second, 0, always(5))
