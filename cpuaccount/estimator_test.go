@@ -53,7 +53,7 @@ func TestGuess(t *testing.T) {
 }
 
 // TestOneLongAnswer: a single long answer doesn't make all short requests of its kind look long. Requests that always
-// take long are still guessed to.
+// take long still get long guesses.
 func TestOneLongAnswer(t *testing.T) {
 	g := newEstimator()
 	for i := range 50 {

@@ -52,6 +52,14 @@ func (f *featureRecord) show(v *view, by *asker) {
 // cost anything.
 const mostExceptional = 2
 
+// learnUsual is learn for answers of several clients. After the first few, it counts an exceptional cost as less.
+func (e *estimate) learnUsual(x, idle float64) {
+	if most := max(mostExceptional, rash*e.cost()); e.n >= least && x > most {
+		x, idle = most, idle*most/x
+	}
+	e.learn(x, idle)
+}
+
 // learn records the cost of an answered request and how long it was idle.
 func (f *featureRecord) learn(by *asker, x, idle float64) {
 	if f.over.cost != 0 {
@@ -61,15 +69,12 @@ func (f *featureRecord) learn(by *asker, x, idle float64) {
 		}
 		f.over.answered(by, !beyond(x, told.cost()))
 	}
-	if f.all.n >= least {
-		x = min(x, max(mostExceptional, rash*f.all.cost()))
-	}
-	f.all.learn(x, idle)
+	f.all.learnUsual(x, idle)
 	f.from.add(by.from)
 	f.all.several = f.from.several() // true only if there are at least as many answers
 	f.uncertainty = f.all.uncertainty()
 	if by.known {
-		f.known.learn(x, idle)
+		f.known.learnUsual(x, idle)
 		f.knownFrom.add(by.from)
 		f.known.several = f.knownFrom.several()
 	}
