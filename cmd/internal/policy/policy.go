@@ -14,11 +14,11 @@ import (
 	"tempomat/limiter"
 )
 
-// maxHeld is the maximum number of waiting requests, on large machines maxHeldPerCPU for each CPU if that is more.
-// 1024 waiting requests need about 40 MB, and a backend that serves 34 requests per second serves them all within
-// the longest wait (30 s by default). 64 CPUs empty such a queue within one or two seconds, and a web server with as
-// many workers as they need has room for more requests itself.
-const maxHeld, maxHeldPerCPU = 1024, 64
+// At most maxHeld requests wait, or maxHeldPerCPU for each CPU if that is more, but never more than mostHeld. 1024
+// waiting requests need about 40 MB, and a backend that serves 34 requests per second serves them all within the
+// longest wait (30 s by default). 64 CPUs empty such a queue within one or two seconds, and a web server with as many
+// workers as they need has room for more requests itself.
+const maxHeld, maxHeldPerCPU, mostHeld = 1024, 64, 8192
 
 // attested is the factor for the share of a client that counts as a person because the backend vouches for it or its
 // network is trusted. A cookie and the loaded parts of pages together give the same factor.
@@ -30,7 +30,7 @@ func Limits(c *config.Config) limiter.Policy {
 		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
 		Shadow:  c.Throttle.Shadow,
 		MaxHold: c.Throttle.MaxHold,
-		MaxHeld: max(maxHeld, int(maxHeldPerCPU*CPUs(c))),
+		MaxHeld: min(max(maxHeld, int(maxHeldPerCPU*CPUs(c))), mostHeld),
 		Memory:  c.Throttle.Memory,
 		Gate:    limiter.GateOptions{CPUs: CPUs(c), Workers: c.Backend.Workers, Heavy: Room(c)},
 	}
