@@ -59,6 +59,7 @@ type waiting struct {
 	broken   chan struct{} // closed if the client stops before the end of its body while the request waits; nil: no body is read while it waits
 	redirect bool          // whether the client is redirected to get a newcomer's pass
 	unsent   bool          // whether the client stopped before the end of its body while the request waited
+	own      bool          // whether the request is a call of the site to itself that needs no answer; see isOwn
 }
 
 // backendSide is the part of an exchange that concerns the backend.

@@ -105,7 +105,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 		case <-due:
 			x.wait.redirect = true
 		case <-x.request.Context().Done():
-			if x.wait.broken != nil || !x.isOwn() {
+			if x.wait.own = x.wait.broken == nil && x.isOwn(); !x.wait.own {
 				x.abandon()
 			}
 			<-x.life.Decided()
