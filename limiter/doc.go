@@ -127,8 +127,8 @@
 //     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
 //     may therefore start it only while the bodies of its address are for less than a second of all CPUs for each
 //     client behind the address, however many workers are free (Uploads: novel-chunks-3x5, chunks-1x96-5s, chunks-8x12-60s).
-//     After MaxHold, it starts instead of being refused if less than 90 % of the CPU time is used, many workers are
-//     free, and these bodies are for less than ten seconds (LateUploads: uploads-1x12-75s).
+//     After MaxHold, one whose cost is known starts instead of being refused if less than 90 % of the CPU time is
+//     used, many workers are free, and these bodies are for less than ten seconds (LateUploads: uploads-1x12-75s).
 //   - Some requests arrive as short ones but run longer. While requests compute that aren't short, or only the
 //     kept workers are free, short requests wait if their client is over its share and has such a request at the
 //     backend. If such requests hold as many workers as are kept, short requests also wait if their client is over

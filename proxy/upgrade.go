@@ -54,7 +54,7 @@ func (u *Upstream) upgrade(x *exchange, out *backend.Request, res *backend.Answe
 	}
 	_ = client.SetWriteDeadline(time.Time{}) // hold sets its own
 	if d.hold(io.MultiReader(bytes.NewReader(early), client)) {
-		u.log.Info("closed an upgraded connection that was idle", zap.Duration("limit", d.limit),
+		u.log.Info("closed an upgraded connection: both sides were silent, or one read nothing", zap.Duration("limit", d.limit),
 			zap.String("path", telemetry.Clip(x.request.URL.Path)))
 	}
 }
@@ -105,7 +105,7 @@ func (u *upgrades) end() {
 // dialogue is an upgraded connection with its two sides.
 type dialogue struct {
 	client, back net.Conn
-	limit        time.Duration // longest silence of both sides; 0: none
+	limit        time.Duration // longest silence of both sides, and longest time in which one accepts nothing; 0: none
 	log          *zap.Logger
 }
 

@@ -294,9 +294,8 @@ type Bound interface {
 }
 
 // waitForClient waits like wait. A wait for a final answer needs room within the bound. Without room, or after the
-// deadline, the stream is reset, because the client must not get the rest of an answer whose header is missing. The
-// answer whose body has waited longest on its connection always has room, because the limit on connections allows
-// for one answer, as with HTTP/1.
+// deadline, the stream is reset, because a part of the answer would be missing. The answer whose body has waited
+// longest on its connection always has room, because the limit on connections allows for one answer, as with HTTP/1.
 func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 	h := s.session
 	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {

@@ -1039,7 +1039,7 @@ func TestHalfAFrameWakesOnce(t *testing.T) {
 }
 
 // TestSessionKeepsNothing: after a request, the session returns the memory, and a goroutine with a small stack
-// waits. The HPACK table of answers is then empty on both sides.
+// waits. The HPACK table of answers is then empty.
 func TestSessionKeepsNothing(t *testing.T) {
 	dial, s := start(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
 	p := newPeer(t, dial())
