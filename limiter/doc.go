@@ -142,7 +142,7 @@
 //     strangers' part if its client holds no worker, and requests as short or shorter leave a CPU free
 //     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - The limits on clients, keys and strangers don't apply while the number of workers is unknown, or while
-//     many are free: more than twice the kept workers and the CPUs together (Slack: class150x5ms+1s-150w-queue).
+//     many are free: more than twice the kept workers and the CPUs together (Slack: office-stream-80).
 //
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
 // the rung of 1.6 s. One such request at a time is a probe, which starts even if the ladder has no room for it

@@ -103,7 +103,7 @@ func HoldingWorkers() (all []Scenario) {
 	}
 	all = append(all, fullSpools()...)
 	all = append(all, computingChunks()...)
-	return append(all, parallelUploads(), novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), downloads())
+	return append(all, parallelUploads(), novelChunks(), holdersAndCrawler(), cold(holdersAndCrawler()), listeners(), officeListeners(), downloads())
 }
 
 // novelChunks returns a scenario with three known clients whose bodies never end. Each of their requests is for
@@ -201,6 +201,18 @@ func listeners() Scenario {
 		return each(people(6), func(c *Client) { c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30 })
 	})
 	s.Demands = append(s.Demands, Demand{Kind: "stream", Good: 0.99})
+	return s
+}
+
+// officeListeners returns a scenario in which an office keeps more event streams open than one address may while
+// workers are short. Many workers are free.
+func officeListeners() Scenario {
+	s := listeners()
+	s.Name, s.Workers = "office-stream-80", 150
+	s.clients = func() []*Client {
+		office := behind(people(80))
+		return join(visitors(20), each(office, func(c *Client) { c.Kind, c.Pages, c.Think, c.Timeout = "stream", []Page{eventStream()}, 1, 30 }))
+	}
 	return s
 }
 

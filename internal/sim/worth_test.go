@@ -203,7 +203,7 @@ func rules() []mutation {
 		{"KeysHold", []string{"waiting-people+holds-20"}, []edit{{workers, "if s.Bucket == nil || s.Terms.Workers <= 0 {", "if true {"}}},
 		{"StrangersPart", []string{"waiting-people+strangers-hold"}, []edit{{workers, "t.stranger && have >= most &&", "false && have >= most &&"}}},
 		{"MayCompute", []string{"polls120s-8conn-pages800ms", "exports60s-3conn-pages100ms-1cpu"}, []edit{{workers, "return t.own().Bucket.Value.holds == 0 && long <", "return false && long <"}}},
-		{"Slack", []string{"class150x5ms+1s-150w-queue"}, []edit{{workers, "if g.hasSlack() {", "if false {"}}},
+		{"Slack", []string{"office-stream-80"}, []edit{{workers, "if g.hasSlack() {", "if false {"}}},
 		{"Misjudges", []string{"misguess8addr"}, []edit{{workers, "used := *t.site.misjudged.of(t)", "used := 0\n\tif true {\n\t\treturn nothing, 0\n\t}"}}},
 		{"Reguesses", []string{"misguess-control", "longjobs-light"}, []edit{{gate, "idle, guess, sure := t.likelyIdle, t.guess, t.sure", "if true {\n\t\treturn\n\t}\n\tidle, guess, sure := t.likelyIdle, t.guess, t.sure"}}},
 		{"Grows", []string{"db-20-300ms", "db-60-300ms"}, []edit{{ladder, "case n.fixed:", "case true:"}}},
