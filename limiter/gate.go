@@ -620,8 +620,8 @@ func (t *Ticket) isShedBefore(o *Ticket) bool {
 }
 
 // expire refuses the requests that have waited too long. It returns how long until the next one has waited too
-// long, or a negative time if no request waits. An upload that waits for others of its address starts instead if
-// CPUs and workers are free and these uploads aren't many (see lateUploads).
+// long, or a negative time if no request waits. An upload that waits for others of its address may start
+// instead (see startsLate).
 func (g *gate) expire(at time.Duration) (next time.Duration) {
 	g.mu.Lock()
 	defer g.unlock()
@@ -634,7 +634,7 @@ func (g *gate) expire(at time.Duration) (next time.Duration) {
 		if left := t.asked + g.limits.maxWait - at; left > 0 {
 			return left
 		}
-		if t.heap != nil && t.uploads && g.hasSlack() && g.utilisation < idleBelow && g.uploadsWait(t, usualUploads) && !g.uploadsWait(t, lateUploads) {
+		if t.heap != nil && g.startsLate(t) {
 			g.start(at, t, t.level.phase())
 			g.decided.add(t)
 			continue

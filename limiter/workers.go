@@ -520,6 +520,11 @@ func (g *gate) uploadsWait(t *Ticket, most float64) bool {
 	return float64(a.uploads)*cost >= a.clientsBehind*g.ranking.cpus*most
 }
 
+// startsLate reports whether an upload that waits for others of its address starts instead of being refused.
+func (g *gate) startsLate(t *Ticket) bool {
+	return t.uploads && g.hasSlack() && g.utilisation < idleBelow && g.uploadsWait(t, usualUploads) && !g.uploadsWait(t, lateUploads)
+}
+
 // hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free
 // after one more request (see slackTimes).
 func (g *gate) hasSlack() bool {

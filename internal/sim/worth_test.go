@@ -156,7 +156,7 @@ func mutations() []mutation {
 		},
 		mutation{
 			"all uploads start when they have waited for MaxHold", []string{"chunks-1x96-5s-slow"},
-			[]edit{{"limiter/gate.go", "!g.uploadsWait(t, lateUploads) {", "true {"}},
+			[]edit{{"limiter/workers.go", "!g.uploadsWait(t, lateUploads)", "true"}},
 		},
 		mutation{
 			"a full queue refuses light requests first", []string{"new+full-queue"},
@@ -196,7 +196,7 @@ func rules() []mutation {
 		{"Parts", []string{"new+shot40-parts"}, []edit{{flow, "if !t.passed && !(t.follows &&", "if !t.passed && !(false &&"}}},
 		{"Probes", []string{"stream-24x1-cold", "hangup-8addr-30ms-cold"}, []edit{{ladder, "return g.load.probing == 0 &&", "return false &&"}}},
 		{"Uploads", []string{"novel-chunks-3x5", "chunks-1x96-5s", "chunks-8x12-60s"}, []edit{{ladder, "case t.uploads && (waits || !t.sure):", "case false:"}, {workers, "if t.uploads && g.uploadsWait(t, usualUploads) {", "if false {"}}},
-		{"LateUploads", []string{"uploads-1x12-75s"}, []edit{{gate, "!g.uploadsWait(t, lateUploads) {", "false {"}}},
+		{"LateUploads", []string{"uploads-1x12-75s"}, []edit{{workers, "!g.uploadsWait(t, lateUploads)", "false"}}},
 		{"Probed", []string{"novel8x20-people20ms"}, []edit{{ladder, "g.load.probed < n.leastSlots", "true"}}},
 		{"Kept", []string{"stream-40x1", "poll-20"}, []edit{{workers, "kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)", "kept := 0"}}},
 		{"HoldersLeave", []string{"2cpu-16workers-pages3000ms-20x5+0.001s-spread=true"}, []edit{{workers, "|| !computes && g.wantsCPU() &&", "|| false &&"}}},
