@@ -74,6 +74,15 @@ func TestOneLongAnswer(t *testing.T) {
 			t.Errorf("%s: %s after many long answers", shape, got)
 		}
 	}
+	for i := range 200 { // cached for strangers
+		g.Learn(at(0), Kind{Shape: "/cart", Client: fmt.Sprint(i)}, 10*time.Millisecond, 0)
+		if i >= 100 && i%20 == 0 {
+			g.Learn(at(0), Kind{Shape: "/cart", Client: fmt.Sprint("person ", i), Known: true}, 20*time.Second, 0)
+		}
+	}
+	if got, _, _ := g.Of(at(0), Kind{Shape: "/cart", Client: "new person", Known: true}); got < 10*time.Second {
+		t.Errorf("%s for a known client, although strangers' pages are short", got)
+	}
 }
 
 // TestGuessOfURLs checks that URLs distinguished by a parameter get their own guesses, whatever others cost,

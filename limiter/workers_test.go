@@ -120,6 +120,15 @@ func TestWaitingConnectionsTellThatWorkersAreShort(t *testing.T) {
 			t.Errorf("%s: %d workers by %s, want %d", name, n, by, x.want)
 		}
 	}
+	s := newShift(t, 0)
+	s.full = 12
+	for range 6 {
+		s.gate.busy = 16 // a style sheet, which needs no worker of a pool
+		s.watch(100*time.Millisecond, 3, always(5))
+		s.gate.busy = 15
+		s.watch(400*time.Millisecond, 3, always(5))
+	}
+	s.expect("another pool seems to be in use for moments", 13, byQueue)
 }
 
 // TestMoreWorkersAreTriedAgain: if no connection waits but a request does, the gate tries an eighth more

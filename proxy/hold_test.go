@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -161,7 +163,14 @@ func TestOwnCallsRun(t *testing.T) {
 		for _, h2 := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(tc, " h2 ", h2), func(t *testing.T) {
 				var ran atomic.Int32
-				r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				back := memory()
+				dial := back.dial
+				back.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					time.Sleep(3 * tick) // the backend's accept queue is full for a while
+					return dial(ctx, network, address)
+				}
+				r := startOn(t, memory(), back, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					w.Header().Set("Connection", "close")
 					if q.URL.Path == "/wp-cron.php" {
 						ran.Add(1)
 					}

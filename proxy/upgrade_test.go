@@ -117,21 +117,26 @@ func TestUpgradeThatCannotBe(t *testing.T) {
 	}
 }
 
+// held starts a dialogue in which who speaks. It returns both ends, and a channel that gets hold's result.
+func held(who string, limit time.Duration) (speaks, hears net.Conn, over <-chan bool) {
+	client, near := net.Pipe()
+	far, back := net.Pipe()
+	d := dialogue{client: near, back: far, limit: limit}
+	idle := make(chan bool, 1)
+	go func() { idle <- d.hold(near) }()
+	if who == "the backend" {
+		return back, client, idle
+	}
+	return client, back, idle
+}
+
 // TestIdleUpgrade: on an upgraded connection, one side sends something now and then, until both sides are
 // silent for too long. The limit is a usual one or the shortest that the configuration allows.
 func TestIdleUpgrade(t *testing.T) {
 	for _, limit := range []time.Duration{time.Second, time.Minute} {
 		for _, who := range []string{"the client", "the backend"} {
 			inBubble(t, fmt.Sprint(who, " speaks, limit ", limit), func(t *testing.T) {
-				client, near := net.Pipe()
-				far, back := net.Pipe()
-				d := dialogue{client: near, back: far, limit: limit}
-				over := make(chan bool, 1)
-				go func() { over <- d.hold(near) }()
-				speaks, hears := client, back
-				if who == "the backend" {
-					speaks, hears = back, client
-				}
+				speaks, hears, over := held(who, limit)
 				go func() { _, _ = io.Copy(io.Discard, hears) }()
 				for range 20 {
 					time.Sleep(limit * 7 / 10)
@@ -156,15 +161,7 @@ func TestIdleUpgrade(t *testing.T) {
 func TestUpgradeWithOneSide(t *testing.T) {
 	for _, who := range []string{"the client", "the backend"} {
 		inBubble(t, who, func(t *testing.T) {
-			client, near := net.Pipe()
-			far, back := net.Pipe()
-			d := dialogue{client: near, back: far, limit: time.Minute}
-			over := make(chan bool, 1)
-			go func() { over <- d.hold(near) }()
-			speaks, hears := client, back
-			if who == "the backend" {
-				speaks, hears = back, client
-			}
+			speaks, hears, over := held(who, time.Minute)
 			go func() { _, _ = io.Copy(io.Discard, hears) }()
 			go func() { _, _ = hears.Write(make([]byte, 1<<10)) }()
 			words := 0

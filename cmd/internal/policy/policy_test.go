@@ -32,6 +32,9 @@ func TestSimulatedAsShipped(t *testing.T) {
 		}
 	}
 	c := config.Default()
+	c.CPUCount = 4096
+	testkit.Same(t, mostHeld, Limits(c).MaxHeld, "waiting requests with very many CPUs")
+	c = config.Default()
 	var classes []classify.Class
 	for _, class := range c.Classes {
 		classes = append(classes, classOf(class))
