@@ -106,7 +106,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 			x.wait.redirect = true
 		case <-x.request.Context().Done():
 			if x.wait.own = x.wait.broken == nil && x.isOwn(); !x.wait.own {
-				x.abandon()
+				x.abandon() // doesn't return
 			}
 			<-x.life.Decided()
 		case <-x.wait.broken:
