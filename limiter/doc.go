@@ -180,31 +180,29 @@
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
 //	perTiny 25                               how many tiny requests count as one
-//	lightRung, passRung, unknownRung         Passes, Probes: up to 100 ms, 400 ms; 1.6 s
+//	lightRung, passRung, briefRung           Passes, Kept, Probes: up to 100 ms, 400 ms, 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
 //	waitsPart 7/8                            Waits
 //	baseMultiplier 2, debtMultiplier 16      Debt
 //	inheritedDebt 1/4                        Inherits
 //	faces 8                                  Faces
 //	aheadFrom 0.5 s                          Passes, Leaves
-//	usedFor 10 s                             Leaves, Kept: what counts as recent
+//	usedFor 10 s                             Leaves, Kept: what counts as recent; how many workers there are
 //	longPart 1.5                             LeavesMore
-//	patience 1 s                             Stale, Newest, Distrust; Waits
+//	patience 1 s                             Stale, Newest, Distrust; Waits; Uploads
 //	impatientFor 5 s                         Newest
 //	strangerFor 30 s, strangerAnswers 5      Strangers; Newest
-//	mostAnswers 31                           Fewest
-//	leastStrangers 1/2, othersPart 1/2       OthersPart
+//	strangersShare 1/2                       OthersPart
 //	strangersCredit 4                        Credit
 //	keptOf16 5, keptForKnown 2               Kept
-//	briefRung                                Kept: up to 1.6 s, the requests that end soon
 //	slackTimes 2                             Slack
 //	unknownUpload 0.25                       Uploads
-//	usualUploads 1 s, lateUploads 10 s       Uploads, LateUploads
+//	lateUploads 10 s                         LateUploads
 //	mostParts 64                             a full queue
 //	siteBeyond 1.2                           SitesLeave: above this, verdicts report a site as ahead
 //	siteLead 20 s                            SitesLead
 //	forksFor 2.5 s, blindFor 8 s             how many workers there are, see workers.go
-//	againAfter 10 s, againMost 10 min        the same
+//	againMost 10 min                         the same
 //	fewWorkers 16                            the same
 //
 // # A crawl at the gate

@@ -36,7 +36,7 @@ func TestLongerOnesAreNotWaitedFor(t *testing.T) {
 		g.load.computing[x.there], g.load.overShare[x.there], g.load.uninvited = x.many, x.many, x.uninvited
 		r := &Ticket{request: request{sure: !x.unsure}, queueEntry: queueEntry{level: x.level, overShare: true, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}
 		if x.ofItsPart > 0 {
-			g.divided, g.home.used.sum, g.home.among.share = true, x.ofItsPart*usedFor, 1
+			g.divided, g.home.used.sum, g.home.among.share = true, x.ofItsPart*usedFor.Seconds(), 1
 		}
 		testkit.Same(t, x.want, g.leavesCPU(0, r), "%s: the request starts", name)
 	}

@@ -473,10 +473,9 @@ const (
 	patience = time.Second
 	// impatientFor is how long the newest stranger goes first after one has lost patience.
 	impatientFor = 5 * time.Second
-	// leastStrangers is the smallest share that all strangers have together.
-	leastStrangers = 0.5
-	// The strangers' share is at least othersPart times the sum of all other clients' shares.
-	othersPart = 0.5
+	// strangersShare is the share of all strangers together, as a part of the whole machine or of the sum of all
+	// other clients' shares, whichever is larger.
+	strangersShare = 0.5
 	// strangersCredit limits the service that strangers can catch up on, as a multiple of a request's cost.
 	strangersCredit = 4
 )
@@ -487,7 +486,7 @@ func (s *strangers) reshare(of *site) {
 	if s.work > 0 {
 		others -= s.share
 	}
-	s.reweigh(&of.clock, max(leastStrangers, othersPart*others))
+	s.reweigh(&of.clock, strangersShare*max(1, others))
 }
 
 // order returns the position of a stranger's request among strangers that wait at different levels; the
@@ -538,18 +537,17 @@ func (q *levelQueue) went(t *Ticket) {
 
 // classOf returns the class of a stranger's request; lower classes go first. Within a class, the order of
 // arrival decides. A stranger that sent back a cookie, or that requests the parts of its page, has shown that
-// it makes more than one request, so it goes earlier. Prefetches go last. Answers count up to mostAnswers, far
-// more than the number that makes a stranger known. Otherwise, a client that sends hundreds of requests at once
-// would go ahead of one that sends its sixth a second later.
-func classOf(t *Ticket) (class uint8) {
-	const mostAnswers = 31 // five bits
+// it makes more than one request, so it goes earlier. Prefetches go last. All answers count, not only as
+// many as make a stranger known. Otherwise, a client that sends hundreds of requests at once would go ahead of
+// one that sends its sixth a second later.
+func classOf(t *Ticket) (class uint64) {
 	if t.prefetch {
-		class |= 1 << 7
+		class |= 1 << 63
 	}
 	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
-		class |= 1 << 6
+		class |= 1 << 62
 	}
-	class |= uint8(min(mostAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most mostAnswers
+	class |= uint64(t.client.answers+t.client.running) << 1 //nolint:gosec // not negative
 	if t.stale {
 		class |= 1
 	}

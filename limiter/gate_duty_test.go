@@ -103,7 +103,7 @@ func TestWaitingForAWorkerDelaysNoOthers(t *testing.T) {
 // short requests have room next to long ones, and however much service strangers have had.
 func TestNoStrangerStarves(t *testing.T) {
 	for _, beside := range []bool{false, true} {
-		for r := lightRung + 1; r <= unknownRung; r++ {
+		for r := lightRung + 1; r <= briefRung; r++ {
 			p := fair()
 			p.MaxHold, p.Gate.CPUs = time.Hour, 2
 			w, used := newWorld(p), map[string]float64{}

@@ -211,8 +211,8 @@ func TestKindsThatMayBeExpensiveAreNotTried(t *testing.T) {
 	}
 	x := w.Arrive(w.now, Arrival{Client: host("b"), Guess: 10 * time.Millisecond, Running: 200 * time.Millisecond})
 	w.expectPhase(t, "the request waits for its turn", x, queued)
-	if g := w.GateState(); g.Probes != 0 || x.level != level(unknownRung) {
-		t.Errorf("the request waits at level %d next to %d probes; want %d, 0", x.level, g.Probes, unknownRung)
+	if g := w.GateState(); g.Probes != 0 || x.level != level(briefRung) {
+		t.Errorf("the request waits at level %d next to %d probes; want %d, 0", x.level, g.Probes, briefRung)
 	}
 }
 

@@ -118,9 +118,9 @@ func TestTheLowerHalfOfARung(t *testing.T) {
 		"more":                                    {0.2001, true, 2, 2, false},
 		"known cost, climbed to the upper half":   {0.9, true, 2, 3, false},
 		"known cost, climbed to the lower half":   {0.5, true, 2, 3, true},
-		"unknown cost":                            {0.01, false, fresh, unknownRung, false},
-		"unknown cost, climbed one rung":          {3.2, false, fresh, unknownRung + 1, true},
-		"unknown cost, climbed to the upper half": {3.3, false, fresh, unknownRung + 1, false},
+		"unknown cost":                            {0.01, false, fresh, briefRung, false},
+		"unknown cost, climbed one rung":          {3.2, false, fresh, briefRung + 1, true},
+		"unknown cost, climbed to the upper half": {3.3, false, fresh, briefRung + 1, false},
 	} {
 		g := shaped()
 		r := &Ticket{request: request{sure: x.sure}, charge: charge{charged: x.charged}, queueEntry: queueEntry{level: x.level, site: &g.home, client: new(client)}}

@@ -26,8 +26,10 @@ const (
 	// lightRung is the longest rung of light, or short, requests. They finish before a person would notice a
 	// delay, and may use a kept worker.
 	lightRung rung = 1
-	// unknownRung is the shortest rung for requests of unknown cost, because these may be expensive.
-	unknownRung rung = 3
+	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it. With
+	// 16 workers and two CPUs, one of fifteen requests that each wait for 12 s ends every 0.8 s. Requests of unknown
+	// cost wait on this rung or on a longer one, because they may be expensive.
+	briefRung rung = 3
 	// passRung is the longest rung on which clients within their share pass clients over it even if the CPUs are
 	// shared (see passes). Longer requests take too much of the CPUs for that.
 	passRung rung = 2
@@ -77,7 +79,7 @@ func (l level) rung() rung {
 	case l < fresh:
 		return rung(l)
 	case l == fresh:
-		return unknownRung
+		return briefRung
 	}
 	return rung(l - waits)
 }
@@ -102,7 +104,7 @@ func (g *gate) levelOf(t *Ticket) level {
 	case !t.sure && t.running <= light:
 		return fresh
 	case !t.sure:
-		return level(max(unknownRung, rungOf(t.guess), rungOf(t.running)))
+		return level(max(briefRung, rungOf(t.guess), rungOf(t.running)))
 	case waits:
 		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
 	}
@@ -154,7 +156,7 @@ func (l *load) compute(t *Ticket, n int) {
 	if t.uninvited {
 		l.uninvited += n
 	}
-	if t.probed && t.rung <= unknownRung {
+	if t.probed && t.rung <= briefRung {
 		l.probed += n
 	}
 	if t.overShare {
@@ -233,7 +235,7 @@ func (g *gate) onlyTinyWait() bool {
 // if both run side by side. It applies to pages that take seconds, because their clients would give up before
 // the running pages end. With several sites, it doesn't, because the sites take turns anyway.
 func (g *gate) passes(r rung) bool {
-	return r <= lightRung || r > unknownRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow)
+	return r <= lightRung || r > briefRung && !g.divided || r == passRung && (g.preempts || g.utilisation < idleBelow)
 }
 
 // Preempts sets whether process priorities follow what clients have used, which makes the kernel take a CPU
@@ -284,7 +286,7 @@ func (d doors) of(t *Ticket) access {
 
 // wantsRung reports whether any request waits to compute on a rung.
 func (s *site) wantsRung(r rung) bool {
-	return !s.queues[r].empty() || r == unknownRung && !s.queues[fresh].empty()
+	return !s.queues[r].empty() || r == briefRung && !s.queues[fresh].empty()
 }
 
 // competes reports whether the head of a lane may compete for the ladder now. A request of an unknown kind may
@@ -303,8 +305,8 @@ type use struct {
 	at  time.Duration
 }
 
-// usedFor is the time constant, in seconds, with which use decays.
-const usedFor = 10.0
+// usedFor is the time constant with which use decays.
+const usedFor = 10 * time.Second
 
 func (u *use) add(at time.Duration, x float64) {
 	u.fade(at)
@@ -313,7 +315,7 @@ func (u *use) add(at time.Duration, x float64) {
 
 func (u *use) fade(at time.Duration) {
 	if at > u.at {
-		u.sum *= math.Exp(-(at - u.at).Seconds() / usedFor)
+		u.sum *= math.Exp(-(at - u.at).Seconds() / usedFor.Seconds())
 		u.at = at
 	}
 }
@@ -321,7 +323,7 @@ func (u *use) fade(at time.Duration) {
 // rate returns the use in CPU-seconds per second.
 func (u *use) rate(at time.Duration) float64 {
 	u.fade(at)
-	return u.sum / usedFor
+	return u.sum / usedFor.Seconds()
 }
 
 // leavesCPU reports whether a long request may start although its client is over its share. Once it runs, it
@@ -446,7 +448,7 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 			continue
 		}
 		c.look(g, s, &s.queues[r], d)
-		if r == unknownRung {
+		if r == briefRung {
 			c.look(g, s, &s.queues[fresh], d)
 		}
 	}
@@ -512,7 +514,7 @@ func (c *candidate) first() *Ticket {
 // Nothing suggests that it is expensive, so it may use a kept worker. The next probe may start while earlier
 // ones that turned out to be expensive still compute, if these are fewer than the CPUs. Without this limit,
 // clients that invent kinds would bypass the ladder and take the CPUs. Probes that have become longer than
-// unknownRung don't count; otherwise all requests of unknown kinds would wait until a few exports end.
+// briefRung don't count; otherwise all requests of unknown kinds would wait until a few exports end.
 func (g *gate) toProbe(at time.Duration) *Ticket {
 	if !slices.ContainsFunc(g.contending, g.mayProbe) {
 		return nil

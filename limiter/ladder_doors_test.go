@@ -160,7 +160,7 @@ func TestLongRequestsOverTheShare(t *testing.T) {
 		if g.limits.slots += x.more; x.idle {
 			g.utilisation = 0.5
 		}
-		g.usedUnderShare = use{sum: x.used * usedFor}
+		g.usedUnderShare = use{sum: x.used * usedFor.Seconds()}
 		g.load.overShare[3], g.load.computing[3] = x.there, x.busy
 		g.home.clock.systemVirtualTime = 10
 		r := &Ticket{queueEntry: queueEntry{level: x.level, overShare: !x.within, site: &g.home, flow: &flow{share: 0.5, virtualTime: 14}}}

@@ -39,7 +39,7 @@ func TestPasses(t *testing.T) {
 		w.Preempts(c.preempts)
 		w.gate.utilisation = c.use
 		for r := range rung(rungs) {
-			testkit.Same(t, r <= c.want || r > unknownRung, w.gate.passes(r), "use %g, preempts %t: rung %d passes", c.use, c.preempts, r)
+			testkit.Same(t, r <= c.want || r > briefRung, w.gate.passes(r), "use %g, preempts %t: rung %d passes", c.use, c.preempts, r)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestLevels(t *testing.T) {
 		}
 		seen[l], seen[w] = true, true
 	}
-	if fresh.rung() != unknownRung || !fresh.computes() || fresh.short() || seen[fresh] {
+	if fresh.rung() != briefRung || !fresh.computes() || fresh.short() || seen[fresh] {
 		t.Errorf("unknown cost: rung %d, computes %t, short %t", fresh.rung(), fresh.computes(), fresh.short())
 	}
 	if seen[fresh] = true; len(seen) != levels {
@@ -79,7 +79,7 @@ func TestLevelOf(t *testing.T) {
 		{guess: 0.02, want: fresh},
 		{guess: 30, want: fresh}, // the request may be light, whatever the guess
 		{guess: 0.02, running: 0.1, want: fresh},
-		{guess: 0.02, running: 0.2, want: level(unknownRung)}, // others of the same kind were expensive
+		{guess: 0.02, running: 0.2, want: level(briefRung)}, // others of the same kind were expensive
 		{guess: 0.02, running: 20, want: 5},
 		{guess: 20, running: 0.2, want: 5},
 		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // the request doesn't wait for long

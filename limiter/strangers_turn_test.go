@@ -8,15 +8,15 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestStrangersShare: the strangers' share is at least leastStrangers, and at least half the sum of the shares
-// of all other clients with work.
+// TestStrangersShare: the strangers' share is strangersShare of the machine, or of the sum of the shares of all
+// other clients with work if that is more.
 func TestStrangersShare(t *testing.T) {
 	for name, x := range map[string]struct {
 		active, was, want float64
 		work              int
 	}{
-		"no others":                        {0, 0.1, leastStrangers, 0},
-		"few others":                       {0.4, 0.1, leastStrangers, 0},
+		"no others":                        {0, 0.1, strangersShare, 0},
+		"few others":                       {0.4, 0.1, strangersShare, 0},
 		"many others":                      {2, 0.1, 1, 0},
 		"many others, strangers have work": {2.5, 0.5, 1, 1},
 	} {
@@ -77,7 +77,7 @@ func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 
 // TestOrderOfStrangers: each request in the list goes before the next one, whatever the order of arrival.
 func TestOrderOfStrangers(t *testing.T) {
-	of := func(change func(*Ticket)) uint8 {
+	of := func(change func(*Ticket)) uint64 {
 		x := &Ticket{queueEntry: queueEntry{client: new(client), level: 2}}
 		change(x)
 		return classOf(x)
@@ -85,7 +85,7 @@ func TestOrderOfStrangers(t *testing.T) {
 	answers := func(n, running int32, stale bool) func(*Ticket) {
 		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
 	}
-	part := func(of level) uint8 {
+	part := func(of level) uint64 {
 		return classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
 	}
 	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
@@ -94,7 +94,7 @@ func TestOrderOfStrangers(t *testing.T) {
 	testkit.Same(t, of(answers(3, 0, false)), part(level(passRung)), "the class of an expensive part")
 	order := []struct {
 		what string
-		of   uint8
+		of   uint64
 	}{
 		{"came back with a cookie, five answers", of(func(x *Ticket) { x.passed, x.client.answers = true, strangerAnswers })},
 		{"came back with a cookie, hundreds running", of(func(x *Ticket) { x.passed, x.client.running = true, 500 })},

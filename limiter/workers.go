@@ -28,9 +28,9 @@ const (
 	forksFor = 2500 * time.Millisecond
 	// blindFor is used instead of forksFor if the number of processes is unknown.
 	blindFor = 8 * time.Second
-	// againAfter is the first pause before the gate tests again whether there are more workers than it has
-	// seen, because the number may have changed. againMost is the longest pause.
-	againAfter, againMost = 10 * time.Second, 10 * time.Minute
+	// againMost is the longest pause before the gate tests again whether there are more workers than it has seen,
+	// because the number may have changed. The first pause is usedFor.
+	againMost = 10 * time.Minute
 	// anyWorkers is larger than any real number of workers.
 	anyWorkers = 1 << 20
 	// fewWorkers is the number that is assumed at first if the accept queue can be read.
@@ -129,7 +129,7 @@ func (g *gate) press(at time.Duration) {
 	more, source := w.n, w.source
 	if w.seen {
 		if more = max(1, w.n/8); g.busy > w.lowered+keptForKnown {
-			more, w.pause = max(more, 2*(g.busy-w.lowered)), againAfter
+			more, w.pause = max(more, 2*(g.busy-w.lowered)), usedFor
 		}
 		w.again = at + w.pause
 	}
@@ -142,7 +142,7 @@ func (g *gate) lacksWorkers() bool {
 		return false
 	}
 	isParked := func(s *site) bool {
-		return slices.ContainsFunc(s.parked, func(t *Ticket) bool { return !t.uploads || !g.uploadsWait(t, usualUploads) })
+		return slices.ContainsFunc(s.parked, func(t *Ticket) bool { return !t.uploads || !g.uploadsWait(t, patience) })
 	}
 	return slices.ContainsFunc(g.contending, isParked) || g.wants(waitsAt(lightRung+1), waitsAt(rungs-1)) ||
 		g.wantsCPU() && from(&g.load.computing, 0) < g.limits.slots || g.busy >= g.limits.workers ||
@@ -152,7 +152,7 @@ func (g *gate) lacksWorkers() bool {
 // refute lowers the assumed number of workers, because connections waited while at most n workers were in use.
 func (g *gate) refute(at time.Duration, n int) {
 	w := &g.workers
-	w.pause = min(max(againAfter, 2*w.pause), againMost)
+	w.pause = min(max(usedFor, 2*w.pause), againMost)
 	w.again = at + w.pause
 	if n = max(n, g.limits.leastSlots+1); n < w.n {
 		w.seen, w.lowered = true, n
@@ -228,16 +228,13 @@ const (
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
 	slackTimes = 2
-	// usualUploads is how long, in seconds, the running uploads of a client may take all CPUs if another one starts.
-	// lateUploads applies to one that has waited for MaxHold while CPUs and workers are free. People's pages are slow
-	// for that long if the client makes all bodies end at once.
-	usualUploads, lateUploads = 1, 10
+	// lateUploads is how long the running uploads of a client may take all CPUs if another one starts that has waited
+	// for MaxHold while CPUs and workers are free. Others start only if they take all CPUs no longer than patience.
+	// People's pages are slow for that long if the client makes all bodies end at once.
+	lateUploads = 10 * time.Second
 	// An upload of unknown cost counts as unknownUpload of that time on one CPU. On two CPUs, a client may have eight
 	// of these, even after MaxHold. A browser has six connections.
 	unknownUpload = 0.25
-	// briefRung is the longest rung of requests that free their worker soon enough for others to wait for it.
-	// With 16 workers and two CPUs, one of fifteen requests that each wait for 12 s ends every 0.8 s.
-	briefRung = passRung + 1
 )
 
 // Hold marks a running request that will keep its worker until it ends and computes little, such as an event
@@ -339,7 +336,7 @@ func (u *recentUse) most() int { return max(u.now, u.before) }
 
 // pass forgets old use: it starts a new period if the current one is over.
 func (u *recentUse) pass(at time.Duration) {
-	if at-u.since >= usedFor*time.Second {
+	if at-u.since >= usedFor {
 		u.before, u.now, u.since = u.now, 0, at
 	}
 }
@@ -461,7 +458,7 @@ const (
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
 // requests and probes hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
-	if t.uploads && g.uploadsWait(t, usualUploads) {
+	if t.uploads && g.uploadsWait(t, patience) {
 		if t.whole() != nil {
 			key = 1 // the address of the session
 		}
@@ -503,13 +500,13 @@ func (g *gate) strangersHold(t *Ticket) (have, most int) {
 
 // uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
-// An upload therefore waits if the address's running uploads would take all CPUs for most seconds, for each of the
-// clients behind the address, assuming that they cost as much as this one, but at most that many seconds each.
+// An upload therefore waits if the address's running uploads would take all CPUs for that long, for each of the
+// clients behind the address, assuming that they cost as much as this one, but at most that long each.
 // Uploads of clients within their share, and those that are known to be short, don't wait. A guess includes the cost
 // of holding a worker, which is subtracted. While the number of workers is unknown, no upload waits, because the
 // backend may serve streams that stay open for hours and whose cost therefore stays unknown.
-func (g *gate) uploadsWait(t *Ticket, most float64) bool {
-	n, a := &g.limits, t.client.address
+func (g *gate) uploadsWait(t *Ticket, longest time.Duration) bool {
+	n, a, most := &g.limits, t.client.address, longest.Seconds()
 	if !t.overShare || t.sure && t.guess <= light || !g.workers.areKnown() {
 		return false
 	}
@@ -522,7 +519,7 @@ func (g *gate) uploadsWait(t *Ticket, most float64) bool {
 
 // startsLate reports whether an upload that waits for others of its address starts instead of being refused.
 func (g *gate) startsLate(t *Ticket) bool {
-	return t.uploads && g.hasSlack() && g.utilisation < idleBelow && g.uploadsWait(t, usualUploads) && !g.uploadsWait(t, lateUploads)
+	return t.uploads && g.hasSlack() && g.utilisation < idleBelow && g.uploadsWait(t, patience) && !g.uploadsWait(t, lateUploads)
 }
 
 // hasSlack reports whether the limits on keys' workers don't apply, because many workers would still be free

@@ -141,7 +141,7 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.watch(3*time.Second, 10, always(5))
 	s.expect("ten of thirty wait", 20, byQueue)
 	s.gate.busy = 20
-	s.watch(againAfter-500*time.Millisecond, 0, always(5))
+	s.watch(usedFor-500*time.Millisecond, 0, always(5))
 	s.expect("the connections are accepted, because other requests have ended", 20, byQueue)
 	for _, x := range s.polls(20, "e", "f") {
 		s.expectPhase(t, "more", x, queued)
@@ -149,16 +149,16 @@ func TestMoreWorkersAreTriedAgain(t *testing.T) {
 	s.watch(time.Second, 0, always(5))
 	s.expect("two more", 22, byQueue)
 	s.gate.busy = 22
-	s.watch(againAfter, 0, always(5))
+	s.watch(usedFor, 0, always(5))
 	s.expect("and again", 24, byQueue)
 	s.gate.busy = 24
-	s.watch(againAfter, 0, always(5))
+	s.watch(usedFor, 0, always(5))
 	s.expect("they are in use, so twice as many more", 32, byQueue)
 	s.gate.busy = 32
 	s.watch(3*time.Second, 12, always(5))
 	s.expect("more workers were tried, but there were none", 20, byQueue)
 	s.gate.busy = 20
-	s.watch(2*againAfter-time.Second, 0, always(5))
+	s.watch(2*usedFor-time.Second, 0, always(5))
 	s.expect("more workers aren't tried again so soon", 20, byQueue)
 	s.polls(20, "g", "h") // the other clients' requests have timed out
 	s.watch(time.Second, 0, always(5))
@@ -194,7 +194,7 @@ func TestAStallIsNotTheNumberOfWorkers(t *testing.T) {
 	xs := s.polls(40, "a", "b", "c", "d", "e", "f", "g", "h")
 	s.watch(time.Second, 0, always(5))
 	s.expect("twice the forty", 83, byQueue)
-	s.watch(againAfter, 0, always(5))
+	s.watch(usedFor, 0, always(5))
 	s.expect("and twice eighty", 150, byQueue)
 	s.expectPhase(t, "the last", xs[39], holding)
 }
