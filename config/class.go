@@ -257,12 +257,22 @@ func (v classes) named(r *form.Reader, at form.Source, name string, n *yaml.Node
 // goneClasses returns the built-in classes that only earlier releases had.
 func goneClasses() []string { return []string{"method", "tcpFingerprint", "fingerprint"} }
 
-// insteadOf returns advice to append to the error about a class, if only earlier releases had that class.
-func insteadOf(name string) string {
+// enabled returns the names of the classes that are on.
+func (d *draft) enabled() (names []string) {
+	for _, c := range d.classes {
+		if !c.off {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// insteadOf returns advice to append to the error about a class that isn't one of those in may.
+func insteadOf(name string, may []string) string {
 	if slices.Contains(goneClasses(), name) {
 		return "; it existed only in earlier releases: add a class of your own that groups by a header, and name that class instead"
 	}
-	return ""
+	return "; enabled are " + strings.Join(may, ", ")
 }
 
 // givesKind reports whether a mapping has a key that only custom classes have.

@@ -88,16 +88,15 @@ func validateSmockron(r *form.Reader, d *draft) {
 	if len(c.Smockron.Masters) == 0 && !r.Faulty("coordination.smockron.master") {
 		r.Fault(r.Given["coordination.kind"], "smockron", "needs coordination.smockron.master, such as tcp://127.0.0.1:10004")
 	}
-	told := 0
+	told, on := 0, d.enabled()
 	seen := make(map[string]bool)
 	for _, x := range c.Smockron.Domains {
-		class := d.class(x.Class)
 		switch {
 		case x.Domain == "" || x.Class == "": // Member has reported the missing key
 		case seen[x.Domain]:
 			r.Fault(at, form.Quoted(x.Domain), "is listed twice")
-		case class == nil || class.off:
-			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is not an enabled class; domain %s needs one", x.Domain)+insteadOf(x.Class))
+		case !slices.Contains(on, x.Class):
+			r.Fault(at, form.Quoted(x.Class), fmt.Sprintf("is not an enabled class, which domain %s needs", x.Domain)+insteadOf(x.Class, on))
 		case x.Charge == "cpu" && seen["cpu of "+x.Class]:
 			r.Fault(at, form.Quoted(x.Class), "has two domains that are charged by CPU time, but may have only one")
 		case x.Charge == "requests" && d.class(x.Domain) != nil:
@@ -113,13 +112,7 @@ func validateSmockron(r *form.Reader, d *draft) {
 			r.Fault(at, form.FormatDuration(x.MaxDelay), fmt.Sprintf("of domain %s is more than throttle.maxHold, %s", x.Domain, form.FormatDuration(d.Throttle.MaxHold)))
 		}
 	}
-	on := 0
-	for _, class := range d.classes {
-		if !class.off {
-			on++
-		}
-	}
-	if told > 0 && on+told > maxClasses-1 {
+	if on := len(on); told > 0 && on+told > maxClasses-1 {
 		r.Fault(at, "", fmt.Sprintf("there are %d enabled classes and domains that are charged by requests; together, at most %d are allowed", on+told, maxClasses-1))
 	}
 }

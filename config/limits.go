@@ -78,12 +78,13 @@ func limitSource(r *form.Reader, i int) form.Source { return r.Given["limits["+s
 
 // validateLimits checks that each limit names a class that is on.
 func validateLimits(r *form.Reader, d *draft) {
+	on := d.enabled()
+	if d.Robots.Enabled {
+		on = append(on, RobotClass)
+	}
 	for i, l := range d.Limits {
-		if l.Class == RobotClass && d.Robots.Enabled {
-			continue
-		}
-		if c := d.class(l.Class); c == nil || c.off {
-			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of an enabled class"+insteadOf(l.Class))
+		if !slices.Contains(on, l.Class) {
+			r.Fault(limitSource(r, i).Under("class"), form.Quoted(l.Class), "is not the name of an enabled class"+insteadOf(l.Class, on))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -83,7 +84,7 @@ func validateListen(r *form.Reader, d *draft) {
 		}
 		seen[address] = true
 		if address == d.Admin.Listen {
-			r.Fault(r.Given["admin.listen"], form.Quoted(address), "is already one of the addresses of listen")
+			r.Fault(cmp.Or(r.Given["admin.listen"], r.Given["listen"]), form.Quoted(address), "is the address of both listen and admin.listen")
 		}
 		if d.Backend.IsServedAt(address) {
 			r.Fault(backendSource(r), form.Quoted(d.Backend.URL), "is the proxy's own address (listen "+address+"): requests would loop")

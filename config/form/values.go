@@ -144,10 +144,7 @@ func Duration(least, most time.Duration) Scalar[time.Duration] {
 				return 0, fmt.Errorf("has no unit; write, for example, %ss or %sms", text, text)
 			}
 			d, err := time.ParseDuration(text)
-			if err != nil {
-				return 0, errors.New("must be a duration such as 30s, 1m30s or 250ms")
-			}
-			if d < least || d > most {
+			if err != nil || d < least || d > most {
 				return 0, fmt.Errorf("must be a duration from %s to %s", FormatDuration(least), FormatDuration(most))
 			}
 			return d, nil
@@ -232,18 +229,18 @@ func sizeUnits() []string { return []string{"TB", "GB", "MB", "KB", "B"} }
 func Size(most int64) Scalar[int64] {
 	return Scalar[int64]{
 		Parse: func(text string) (int64, error) {
-			n, err := parseSize(text)
-			if err == nil && n > most {
-				err = fmt.Errorf("must be a size from 0 to %s", formatSize(most))
+			n, ok := parseSize(text)
+			if !ok || n > most {
+				return 0, fmt.Errorf("must be a size from 0 to %s, in bytes or with KB, MB, GB or TB, such as 64KB", formatSize(most))
 			}
-			return n, err
+			return n, nil
 		},
 		Format: formatSize,
 	}
 }
 
 // parseSize parses a size in bytes.
-func parseSize(text string) (int64, error) {
+func parseSize(text string) (int64, bool) {
 	digits, unit := strings.ToUpper(text), int64(1)
 	for i, name := range sizeUnits() {
 		if before, ok := strings.CutSuffix(digits, name); ok {
@@ -252,13 +249,10 @@ func parseSize(text string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
-	switch {
-	case errors.Is(err, strconv.ErrRange) || err == nil && int64(n) > (1<<63-1)/unit:
-		return 0, errors.New("is too large for a size")
-	case err != nil:
-		return 0, errors.New("must be a size: a whole number of bytes, or of KB, MB, GB or TB, such as 64KB")
+	if err != nil || int64(n) > (1<<63-1)/unit {
+		return 0, false
 	}
-	return int64(n) * unit, nil
+	return int64(n) * unit, true
 }
 
 // formatSize prints a size in the largest unit that leaves a whole number.
