@@ -81,6 +81,7 @@ func TestCheckAsTheService(t *testing.T) {
 		"and why":             {"", 0o600, "permission denied", "", nil},
 		"a group's key":       {"", 0o640, "permission denied", "", nil},
 		"a group of the unit": {"", 0o640, "", "is valid", []string{"root"}},
+		"not the secret":      {"exempt: [{header: X-Monitor, secret: " + dir + "/key.pem}]\n", 0o600, "chgrp tempomat " + dir + "/key.pem", "", nil},
 		"only a warning":      {"databases: {asn: " + dir + "/key.pem}\nclasses: {asn: {share: 0.1}}\n", 0o600, "", "warning: databases.asn: ", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -46,6 +47,9 @@ const longestSecret = 4096
 
 func readSecret(file string) (string, error) {
 	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", fmt.Errorf("%w. Let the group tempomat read it: chgrp tempomat %[2]s && chmod 640 %[2]s", err, file)
+	}
 	if err != nil {
 		return "", err
 	}
