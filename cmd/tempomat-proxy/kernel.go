@@ -71,9 +71,9 @@ func (s *sidecar) openHints() {
 func (s *sidecar) openUsage(backend *host.Backend) *host.UsageMeter {
 	c := s.config
 	if !policy.MeasuresUse(c) {
-		if c.Gate.Heavy == 0 {
-			s.logs.log.Warn("the backend's CPU use isn't measured, so tempomat assumes that the backend has as many CPUs as this machine. If it has a different number, set gate.heavy",
-				zap.String("backend", c.Backend.URL), zap.Int("heavy", policy.Room(c)))
+		if c.Gate.Heavy == 0 && c.CPUCount == 0 {
+			s.logs.log.Warn("the backend's CPU use isn't measured, so tempomat assumes that the backend has as many CPUs as this machine. Set cpuCount to its number of CPUs",
+				zap.String("backend", c.Backend.URL), zap.Int("cpus", policy.Room(c)))
 		}
 		return nil
 	}

@@ -91,6 +91,18 @@ func TestRemediesAreDescribed(t *testing.T) {
 	}
 }
 
+// TestCPUsAreAskedFor: if the backend's CPU use can't be measured, the proxy warns until the number of its CPUs is set.
+func TestCPUsAreAskedFor(t *testing.T) {
+	for cpus, want := range map[float64]int{0: 1, 2: 0} {
+		core, said := observer.New(zapcore.WarnLevel)
+		c := config.Config{Traffic: config.Traffic{Backend: config.Backend{URL: "http://192.0.2.1"}, CPUCount: cpus}}
+		s := sidecar{config: &c, logs: &logs{log: zap.New(core)}}
+		if s.openUsage(nil) != nil || said.Len() != want {
+			t.Errorf("cpuCount %g: %v", cpus, said.All())
+		}
+	}
+}
+
 // TestElsewhereIsSaid: with cost.source process, the proxy warns of a backend on another machine. With auto, it doesn't.
 func TestElsewhereIsSaid(t *testing.T) {
 	for source, want := range map[string]int{"process": 1, "auto": 0} {
