@@ -211,7 +211,7 @@ func newReader(t *testing.T, s *sidecarProcess, backend, master string) *reader 
 		r.booted += testkit.ReadFile(t, file)
 	}
 	uid, gid := strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())
-	r.words = strings.NewReplacer("root:tempomat", uid+":"+gid, "chgrp -R tempomat", "chgrp -R "+gid, "127.0.0.1:8080", strings.TrimPrefix(backend, "http://"),
+	r.words = strings.NewReplacer("root:tempomat", uid+":"+gid, "chgrp -R tempomat", "chgrp -R "+gid, "-g tempomat", "-g "+gid, "127.0.0.1:8080", strings.TrimPrefix(backend, "http://"),
 		"https://www.example.org/", s.url+"/", "http://10.0.0.2:8880", "/run/tempomat/admin.sock", "http://10.0.0.3:8880", "/run/tempomat/admin.sock", "FILE", "/etc/tempomat/tempomat.yaml")
 	return r
 }
