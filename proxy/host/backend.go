@@ -236,7 +236,7 @@ func identify(root fs.FS, all []process.Stat, l listener, at queue) (is identity
 		if conf.php {
 			pools = nil
 		}
-		if len(pools) > 0 {
+		if len(pools) > 0 && !others { // requests to other programs need no worker of the pools
 			is.workers, is.by = together(pools)
 		}
 		for _, p := range pools {
