@@ -168,6 +168,20 @@ func (s *Server) alone(near net.Conn) *conn {
 	return c
 }
 
+// serveAlone serves a single client in memory.
+func serveAlone(t *testing.T, f http.HandlerFunc, settings ...http2.Setting) (*peer, *conn) {
+	t.Helper()
+	s := newServer(f, Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+	near, far := net.Pipe()
+	c, p := s.alone(near), newPeer(t, far, settings...)
+	p.greeted()
+	t.Cleanup(func() {
+		_ = far.Close()
+		_ = s.Close()
+	})
+	return p, c
+}
+
 func id(n int) uint32 { return uint32(2*n + 1) }
 
 // TestStreamRequests checks what the handler sees of a request, and how malformed ones are refused
@@ -358,27 +372,23 @@ func TestUnread(t *testing.T) {
 // its stream would stay in the session's list, and another client's request would use it.
 func TestNoStreamAfterTheEnd(t *testing.T) {
 	var served atomic.Int32
-	s := newServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
-	near, far := net.Pipe()
-	x := s.alone(near)
-	p := newPeer(t, far)
-	p.greeted()
+	p, x := serveAlone(t, func(http.ResponseWriter, *http.Request) { served.Add(1) })
 	x.mu.Lock()
 	h := x.session
 	x.mu.Unlock()
 	var request bytes.Buffer
 	p.check(http2.NewFramer(&request, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(to("GET", "/")...), EndHeaders: true, EndStream: true}))
 	all := request.Bytes()
-	_, err := far.Write(all[:len(all)-1])
+	_, err := p.conn.Write(all[:len(all)-1])
 	p.check(err)
 	h.mu.Lock()
-	_, err = far.Write(all[len(all)-1:]) // the frame is read to its end, but not yet handled
+	_, err = p.conn.Write(all[len(all)-1:]) // the frame is read to its end, but not yet handled
 	p.check(err)
 	h.fail(errFailed)
 	h.mu.Unlock()
 	testkit.Eventually(t, "the connection has ended", func() bool {
 		ended := true
-		s.conns.Each(func(*conn) { ended = false })
+		x.server.conns.Each(func(*conn) { ended = false })
 		return ended
 	})
 	if n := served.Load(); n != 0 || len(h.streams) != 0 {
@@ -768,20 +778,16 @@ func TestDrainWaitsForNobodyForLong(t *testing.T) {
 func TestResetWhileOthersSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan error, 1)
-		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := serveAlone(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "x")
 			_, err := io.Copy(io.Discard, r.Body)
 			over <- err
-		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
-		near, far := net.Pipe()
-		s.alone(near)
-		p := newPeer(t, far)
-		p.greeted()
+		})
 		p.ask(1, false, to("POST", "/")...)
 		synctest.Wait() // the beginning of the answer is being sent
 		p.check(p.WriteRSTStream(1, http2.ErrCodeCancel))
 		synctest.Wait()
-		go func() { _, _ = io.Copy(io.Discard, far) }()
+		go func() { _, _ = io.Copy(io.Discard, p.conn) }()
 		synctest.Wait()
 		select {
 		case err := <-over:
@@ -791,8 +797,6 @@ func TestResetWhileOthersSend(t *testing.T) {
 		default:
 			t.Error("the handler waits for a body that does not come")
 		}
-		_ = far.Close()
-		_ = s.Close()
 	})
 }
 
@@ -850,24 +854,18 @@ func (noRoom) GiveBack(int) {}
 func TestHeadsWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed atomic.Int32
-		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p, _ := serveAlone(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.(*Stream).Bound(noRoom{})
 			w.Header().Set("X-Long", strings.Repeat("x", sendSize))
 			if _, err := io.WriteString(w, "x"); err != nil {
 				failed.Add(1)
 			}
-		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
-		near, far := net.Pipe()
-		s.alone(near)
-		p := newPeer(t, far)
-		p.greeted()
+		})
 		for i := range 10 {
 			p.get(uint32(2*i+1), "/")
 			synctest.Wait()
 		}
 		testkit.Same(t, 10-3, failed.Load(), "answers ended")
-		_ = far.Close()
-		_ = s.Close()
 	})
 }
 
@@ -875,15 +873,11 @@ func TestHeadsWithoutRoom(t *testing.T) {
 // read an answer of unknown length, which must not look complete.
 func TestRefusalsWaitForNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p, _ := serveAlone(t, func(w http.ResponseWriter, _ *http.Request) {
 			_ = w.(*Stream).SetWriteDeadline(time.Now().Add(drainSilence))
 			_, _ = io.WriteString(w, "hello")
-		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
-		near, far := net.Pipe()
-		s.alone(near)
-		p := newPeer(t, far, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		p.greeted()
-		_ = far.SetDeadline(time.Time{})
+		}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		_ = p.conn.SetDeadline(time.Time{})
 		for i, expects := range []string{"200-ok", "100-continue"} {
 			began := time.Now()
 			p.get(uint32(2*i+1), "/", "expect", expects)
@@ -893,8 +887,6 @@ func TestRefusalsWaitForNobodyForLong(t *testing.T) {
 			testkit.Same(t, http2.FrameRSTStream, f.Header().Type, "the end")
 			testkit.Same(t, drainSilence, time.Since(began), "it took")
 		}
-		_ = far.Close()
-		_ = s.Close()
 	})
 }
 
@@ -902,7 +894,7 @@ func TestRefusalsWaitForNobodyForLong(t *testing.T) {
 // client then doesn't get the body alone.
 func TestLateHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := serveAlone(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Long", strings.Repeat("~", sendSize))
 			if r.URL.Path == "/late" {
 				_ = w.(*Stream).SetWriteDeadline(time.Now().Add(time.Second))
@@ -911,19 +903,13 @@ func TestLateHead(t *testing.T) {
 				_ = w.(*Stream).SetWriteDeadline(time.Now().Add(time.Minute))
 			}
 			_, _ = io.WriteString(w, "hello")
-		}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
-		near, far := net.Pipe()
-		s.alone(near)
-		p := newPeer(t, far)
-		p.greeted()
+		})
 		p.get(1, "/late")
 		p.get(3, "/") // this answer is being sent, and the next one fills the queue
 		p.get(5, "/")
 		time.Sleep(3 * time.Second)
 		f := p.until(func(f http2.Frame) bool { return f.Header().StreamID == 1 })
 		testkit.Same(t, http2.FrameRSTStream, f.Header().Type, "the late answer begins with")
-		_ = far.Close()
-		_ = s.Close()
 	})
 }
 
