@@ -73,13 +73,14 @@ func TestEchoWhileReading(t *testing.T) {
 }
 
 // TestPauses: the backend doesn't continue until the client has received all that was sent so far, first the
-// header.
+// header, and then more than the buffer for the backend's answer holds.
 func TestPauses(t *testing.T) {
+	const size = 40_000
 	answers := map[string]struct{ header, before, after, end string }{
-		"/length":     {header: "Content-Length: 2000\r\n"},
-		"/chunked":    {"Transfer-Encoding: chunked\r\n", "3e8\r\n", "\r\n", "0\r\n\r\n"},
+		"/length":     {header: "Content-Length: 80000\r\n"},
+		"/chunked":    {"Transfer-Encoding: chunked\r\n", "9c40\r\n", "\r\n", "0\r\n\r\n"},
 		"/end":        {},
-		"/unbuffered": {header: "Content-Length: 2000\r\nX-Accel-Buffering: no\r\n"},
+		"/unbuffered": {header: "Content-Length: 80000\r\nX-Accel-Buffering: no\r\n"},
 		"/events":     {header: "Content-Type: text/event-stream\r\n"},
 	}
 	back := loopback(t)
@@ -92,9 +93,9 @@ func TestPauses(t *testing.T) {
 		a := answers[q.URL.Path]
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n"+a.header+"\r\n")
 		<-seen
-		_, _ = io.WriteString(c, a.before+strings.Repeat("x", 1000)+a.after)
+		_, _ = io.WriteString(c, a.before+strings.Repeat("x", size)+a.after)
 		<-seen
-		_, _ = io.WriteString(c, a.before+strings.Repeat("y", 1000)+a.after+a.end)
+		_, _ = io.WriteString(c, a.before+strings.Repeat("y", size)+a.after+a.end)
 	})
 	for name, change := range map[string]func(*setup){
 		"observe": mode(limiter.Observe), "cooperative": mode(limiter.Cooperative), "unbuffered": unbuffered,
@@ -105,12 +106,12 @@ func TestPauses(t *testing.T) {
 				res, err := c.Do(request(t, nil, "GET "+path))
 				testkit.Must(t, err)
 				seen <- struct{}{}
-				got := make([]byte, 1000)
+				got := make([]byte, size)
 				if _, err := io.ReadFull(res.Body, got); err != nil {
 					t.Fatal(err)
 				}
 				seen <- struct{}{}
-				if rest := readAll(t, res); rest != strings.Repeat("y", 1000) {
+				if rest := readAll(t, res); rest != strings.Repeat("y", size) {
 					t.Errorf("%s %s: then comes %q", name, path, rest)
 				}
 				if told := res.Header.Get("X-Accel-Buffering"); (told == "no") != (path == "/unbuffered") {

@@ -104,10 +104,18 @@ func (a *Answer) Waits() bool {
 	switch {
 	case a.end != nil:
 		return false
-	case a.framing == http1.Chunked:
-		return a.chunks.Waits() && a.conn.isSilent()
+	case a.framing != http1.Chunked:
+		return a.buffer.Buffered() == 0 && a.conn.isSilent()
 	}
-	return a.buffer.Buffered() == 0 && a.conn.isSilent()
+	for a.chunks.Waits() {
+		switch {
+		case a.conn.isSilent():
+			return true
+		case !a.conn.bare || !a.chunks.More(): // TLS may have to wait for the rest of a record
+			return false
+		}
+	}
+	return false
 }
 
 // finish releases the connection. The connection can serve the next request if no bytes are left on it.

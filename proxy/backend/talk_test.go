@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -134,6 +135,26 @@ func TestAResetIsNoEnd(t *testing.T) {
 				t.Errorf("the body ends with %v", err)
 			}
 		})
+	}
+}
+
+// TestPauseAfterAChunk: the backend pauses after a chunk whose end isn't in the Buffer yet, or in the middle of the next
+// chunk's size. A size that never ends doesn't fill the memory.
+func TestPauseAfterAChunk(t *testing.T) {
+	const size = 40_000 // more than the Buffer holds
+	for end, waits := range map[string]bool{"\r\n": true, "\r\n5": true, "\r\n" + strings.Repeat("1", 1<<20): false} {
+		over := make(chan struct{})
+		s := serve(t, once(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s%s", size, strings.Repeat("x", size), end), over))
+		a, err := s.pool(0).Do(new(Call), get())
+		testkit.Must(t, err)
+		_, err = io.ReadFull(a, make([]byte, size))
+		testkit.Must(t, err)
+		testkit.Eventually(t, "the end of the chunk is seen", func() bool { return a.Waits() == waits && a.buffer.Buffered() > 0 })
+		if n := a.buffer.Buffered(); n > memorySize {
+			t.Errorf("the Buffer holds %d bytes", n)
+		}
+		close(over)
+		testkit.Must(t, a.Close())
 	}
 }
 

@@ -85,6 +85,12 @@ func (c *ChunkedBody) Waits() bool {
 	return bytes.IndexByte(c.b.data[c.b.from:c.b.to], '\n') < 0
 }
 
+// More reads more bytes into the Buffer, for example the end of a chunk. It returns false if the next bytes belong
+// to a chunk, if the line before one is too long, or if reading fails.
+func (c *ChunkedBody) More() bool {
+	return c.left == 0 && c.b.Buffered() <= maxChunkLine && c.b.More() == nil
+}
+
 // hasNext reports whether the Buffer holds the whole line before the next chunk, or the whole end of the body.
 func (c *ChunkedBody) hasNext() bool {
 	p := c.b.data[c.b.from:c.b.to]
