@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tempomat/proxy/backend"
 	"tempomat/proxy/errorpage"
 	"tempomat/proxy/http1"
 	"tempomat/proxy/spool"
@@ -158,7 +159,8 @@ func (x *exchange) noticeBroken() {
 }
 
 // body is a request's body, on its way from the client to the backend. It stops the meter while the
-// backend waits for the client, and ends the request of a client that sends nothing for too long.
+// backend waits for the client, unless backends usually ignore the body: a client that withholds it would compute
+// for nothing. It ends the request of a client that sends nothing for too long.
 type body struct {
 	io.ReadCloser
 	x    *exchange
@@ -186,7 +188,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 }
 
 func (b *body) read(p []byte) (n int, err error) {
-	if !b.complete.Load() {
+	if !b.complete.Load() && !backend.ExpectsNoBody(b.x.request.Method) {
 		b.x.life.Pause(time.Now())
 		defer func() { b.x.life.Resume(time.Now()) }()
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"tempomat/cpuaccount"
 	"tempomat/internal/testkit"
 )
 
@@ -86,6 +87,28 @@ func TestUploadsAsPages(t *testing.T) {
 				if res, _ := r.do(r.client, request(t, nil, "GET /page")); res.StatusCode != 200 || time.Since(from) > 100*time.Millisecond {
 					t.Errorf("the page: %d after %s", res.StatusCode, time.Since(from))
 				}
+			}
+		})
+	}
+}
+
+// TestWithheldBody: a client withholds a body that the backend doesn't read, so the backend computes all the time. Only
+// methods that usually have a body count as an upload.
+func TestWithheldBody(t *testing.T) {
+	for method, want := range map[string]float64{"GET": 10_000, "POST": 0} {
+		inBubble(t, method, func(t *testing.T) {
+			r := startVirtual(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(10 * time.Second) }),
+				func(s *setup) { s.source = cpuaccount.Corrected })
+			c := r.dial()
+			send(t, c, method+" / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000000\r\n\r\n")
+			for range 21 { // the backend's connection is closed within the last half second
+				time.Sleep(time.Second / 2)
+				r.handler.Measure(time.Now(), cpuaccount.Use{CPUs: 1, Own: -1, Lacked: -1})
+			}
+			answer(t, bufio.NewReader(c), method)
+			_ = c.Close()
+			if cost := r.line()["cost_ms"].(float64); cost < 0.9*want || cost > want {
+				t.Errorf("it cost %v ms, want %v", cost, want)
 			}
 		})
 	}

@@ -115,13 +115,12 @@ func (r *Request) mayBeRepeated() bool {
 // body as a request, and the next client would get its answer. Others wait for a moment, and then close the
 // connection when the next request arrives.
 func (r *Request) mayBeUnread(status int) bool {
-	if r.Body == nil {
-		return false
-	}
-	if status >= http.StatusMultipleChoices {
-		return true
-	}
-	switch r.Method {
+	return r.Body != nil && (status >= http.StatusMultipleChoices || ExpectsNoBody(r.Method))
+}
+
+// ExpectsNoBody reports whether most servers expect no body for a method, so they may not read one.
+func ExpectsNoBody(method string) bool {
+	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions, http.MethodTrace:
 		return true
 	}
