@@ -460,6 +460,7 @@ func (h *session) take(now time.Duration, f http2.Frame) error {
 	case *http2.PriorityUpdateFrame:
 		if s := h.find(f.PrioritizedStreamID); s != nil {
 			s.rank(f.Priority)
+			h.wakeNext() // the stream that was woken last may have to wait for this one
 		}
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)

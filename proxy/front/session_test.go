@@ -819,22 +819,44 @@ func TestDeadlineOfAUsedStream(t *testing.T) {
 	testkit.Must(t, err)
 }
 
+// waitTogether returns a session in which streams wait for their turn, and a channel that gets the index of each stream
+// that is woken.
+func waitTogether(streams ...*Stream) (*session, chan int) {
+	h, woken := &session{greeted: true}, make(chan int, len(streams))
+	h.streams, h.waiting = streams, streams
+	for n, s := range streams {
+		s.writes.L = &h.mu
+		go func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			s.writes.Wait()
+			woken <- n
+		}()
+	}
+	synctest.Wait()
+	return h, woken
+}
+
+// TestMoreUrgentNow: the client makes a stream more urgent just after another one was woken, which must then wait for
+// it. The more urgent one is woken as well.
+func TestMoreUrgentNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, woken := waitTogether(&Stream{id: 1, urgency: 3, wants: 1, window: 1}, &Stream{id: 3, urgency: 3, wants: 1, window: 1, turn: 1})
+		h.window = 1
+		h.wakeNext()
+		testkit.Same(t, 0, <-woken, "the stream that is woken")
+		_ = h.take(0, &http2.PriorityUpdateFrame{PrioritizedStreamID: 3, Priority: "u=0"})
+		synctest.Wait()
+		testkit.Same(t, 1, len(woken), "streams woken by the change")
+		h.waiting[1].writes.Broadcast()
+	})
+}
+
 // TestEndNeedsNoWindow: the end of an answer is sent while the connection's window is used up, although a more
 // urgent answer waits for this window.
 func TestEndNeedsNoWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, woken := &session{}, make(chan int, 2)
-		h.waiting = []*Stream{{wants: 1, window: 1}, {urgency: 1}}
-		for n, s := range h.waiting {
-			s.writes.L = &h.mu
-			go func() {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				s.writes.Wait()
-				woken <- n
-			}()
-		}
-		synctest.Wait()
+		h, woken := waitTogether(&Stream{wants: 1, window: 1}, &Stream{urgency: 1})
 		h.wakeNext()
 		testkit.Same(t, 1, <-woken, "the stream that is woken")
 		h.window = 1
