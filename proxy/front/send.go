@@ -174,7 +174,7 @@ func (h *session) send(s *Stream, p []byte, ends bool) error {
 			h.waiting = append(h.waiting, s)
 		}
 		if len(h.out) > 0 && !h.writing {
-			h.write() // empties the queue, and sends the client its content before this goroutine waits
+			h.flush() // empties the queue, and sends the client its content before this goroutine waits
 		} else if err := s.waitForClient(&s.writes, true); err != nil {
 			return err
 		}
@@ -318,6 +318,7 @@ func (s *Stream) abort(why error) error {
 	h.sendReset(s.id, http2.ErrCodeInternal) // other codes let the client repeat the request, which could then be executed twice
 	h.floods.answered()
 	h.remove(s, why)
+	h.flush()
 	return why
 }
 

@@ -800,6 +800,29 @@ func TestResetWhileOthersSend(t *testing.T) {
 	})
 }
 
+// TestResetOfTheSender: a client resets the stream whose goroutine is sending. It still sends what other streams have
+// queued in the meantime.
+func TestResetOfTheSender(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		works := make(chan struct{})
+		p, _ := serveAlone(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/long" {
+				_, _ = w.Write(make([]byte, 3*sendSize))
+				<-works
+			}
+			_, _ = io.WriteString(w, "x")
+		})
+		p.get(1, "/long")
+		synctest.Wait() // its beginning is being sent
+		p.get(3, "/", "priority", "u=1")
+		synctest.Wait() // the more urgent answer is in the queue
+		p.check(p.WriteRSTStream(1, http2.ErrCodeCancel))
+		synctest.Wait()
+		p.until(func(f http2.Frame) bool { return f.Header().StreamID == 3 && f.Header().Type == http2.FrameData })
+		close(works)
+	})
+}
+
 // TestDeadlineOfAUsedStream: a deadline passes just as a wait ends. It doesn't touch the stream when that is used again.
 func TestDeadlineOfAUsedStream(t *testing.T) {
 	h, s := &session{}, newStream()
