@@ -118,7 +118,7 @@ func TestHeadsOfSlowUploads(t *testing.T) {
 			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 				_, _ = io.Copy(io.Discard, q.Body)
 			}))
-			r.handler.BoundHeads(8 << 20)
+			r.handler.BoundHeads(2 << 20)
 			var held []io.Closer
 			status := 0
 			for range 100 {

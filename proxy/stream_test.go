@@ -305,19 +305,27 @@ func TestStreamsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a browser requests 170 images at once and reads them late. No stream is cut, even if there
-// is little memory.
+// TestSlowReaders: a browser requests 170 images at once, or 25 browsers of a school 29 each, and they read them late. No
+// stream is cut, even if there is little memory.
 func TestSlowReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		image := strings.Repeat("x", 9000)
-		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, image) }))
-		r.handler.BoundHeads(64 << 20) // of 512 MB
-		c := newReader(t, r.dial())
-		c.ask("/", 170)
-		if c.open(); c.ended != 170 || c.reset != 0 || c.statuses["200"] != 170 {
-			t.Errorf("%d of 170 streams are over, %d cut: %v", c.ended, c.reset, c.statuses)
-		}
-	})
+	for _, tc := range []struct{ browsers, images, memory int }{{1, 170, 512 << 20}, {25, 29, 1 << 30}} {
+		inBubble(t, fmt.Sprint(tc.browsers), func(t *testing.T) {
+			image := strings.Repeat("x", 9000)
+			r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, image) }))
+			r.handler.BoundHeads(tc.memory / 8)
+			var all []*reader
+			for range tc.browsers {
+				c := newReader(t, r.dial())
+				c.ask("/", tc.images)
+				all = append(all, c)
+			}
+			for _, c := range all {
+				if c.open(); c.ended != tc.images || c.reset != 0 || c.statuses["200"] != tc.images {
+					t.Errorf("%d of %d streams are over, %d cut: %v", c.ended, tc.images, c.reset, c.statuses)
+				}
+			}
+		})
+	}
 }
 
 // TestStreamsAreTold: as soon as an answer turns out to be an event stream, or the connection is upgraded,

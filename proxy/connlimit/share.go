@@ -17,9 +17,9 @@ func ClientOf(a netip.Addr) netip.Addr {
 	return prefix.Addr()
 }
 
-// OnePart limits one client to a 16th (one in OnePart) of the amount that the other clients leave. A few
-// clients therefore can't take everything, and a single client still gets enough.
-const OnePart = 16
+// OnePart limits one client to a quarter (one in OnePart) of the amount that the other clients leave. A few
+// clients therefore can't take everything, and many people who share an address still get enough.
+const OnePart = 4
 
 // Share is a bounded amount, such as bytes of memory, of which clients hold parts. Its methods may be called
 // concurrently.
