@@ -231,9 +231,9 @@ type asked struct {
 type work struct {
 	late atomic.Bool // whether the backend took too long after the client had disconnected
 
-	mu     sync.Mutex   // guards the fields below
-	answer *spool.Spool // spool of the answer; nil: none
-	stream bool         // whether the answer is an event stream or an upgraded connection, which may never end
+	mu     sync.Mutex           // guards the fields below
+	answer interface{ Close() } // spool of the answer; nil: none
+	stream bool                 // whether the answer is an event stream or an upgraded connection, which may never end
 }
 
 // billed is the known data about the process that serves a request. Except for ended, number and text, it may

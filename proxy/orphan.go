@@ -13,12 +13,13 @@ import (
 	"tempomat/proxy/telemetry"
 )
 
-// forget drops the spool of an answer that no client reads any more.
+// forget drops the spool of an answer that no client reads any more. It doesn't wait for the disk, because Drive calls
+// it.
 func (w *work) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.answer != nil {
-		w.answer.Close()
+		go w.answer.Close()
 	}
 }
 

@@ -97,6 +97,22 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// hung is a spool whose disk hangs.
+type hung chan struct{}
+
+func (h hung) Close() { <-h }
+
+// TestForgetsWithoutTheDisk: the disk hangs when the client of a spooled answer disconnects. Drive, which notices this,
+// doesn't wait for the disk.
+func TestForgetsWithoutTheDisk(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		disk := make(hung)
+		w := work{answer: disk}
+		w.forget() // a wait would be a deadlock
+		close(disk)
+	})
+}
+
 // TestOrphanWithoutEnd: if the backend never finishes, or finishes too late, its connection is closed, and the
 // backend notices.
 func TestOrphanWithoutEnd(t *testing.T) {
