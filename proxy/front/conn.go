@@ -49,8 +49,7 @@ type conn struct {
 	hijacked atomic.Bool // the handler has taken over the connection; shared
 
 	in     http1.Buffer
-	memory *[inSize]byte // borrowed memory that in uses at first; nil: none
-	long   bool          // whether in may have grown beyond memory, and have memory of its own
+	memory *[inSize]byte // borrowed memory that in uses, except during a long head; nil: none
 	try    func(fd uintptr) bool
 	dry    bool // whether the last try found nothing, so TLS doesn't hold a whole record
 	tried  int
@@ -210,7 +209,7 @@ func (c *conn) request() bool {
 		c.refuse(err)
 		return false
 	}
-	if c.shorten(); c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
+	if c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
 		c.giveBack()
 	}
 	return c.answer(r)

@@ -223,10 +223,10 @@ func (c *conn) holder() netip.Addr {
 const longestShort = inSize - 1
 
 // readHead reads the head of a request. If the head turns out to be long, it must first get one of mostLong
-// places.
+// places. Afterwards the bytes that follow the head are in the usual memory again.
 func (c *conn) readHead(r *request) error {
 	most := c.server.o.MaxHead
-	if most < inSize || c.long {
+	if most < inSize {
 		return c.in.ReadRequest(&r.head, most)
 	}
 	err := c.in.ReadRequest(&r.head, longestShort)
@@ -236,24 +236,9 @@ func (c *conn) readHead(r *request) error {
 	if ok, _ := c.server.long.Take(c.holder(), 1); !ok {
 		return err
 	}
-	c.long = true
-	return c.in.ReadRequest(&r.head, most)
-}
-
-// shorten moves the bytes after a long head into the usual memory, if they fit.
-func (c *conn) shorten() {
-	if !c.long || c.in.Buffered() > inSize {
-		return
-	}
-	n := copy(c.memory[:], c.in.Peek(inSize))
+	defer c.server.long.GiveBack(c.holder(), 1)
+	err = c.in.ReadRequest(&r.head, most)
+	n := copy(c.memory[:], c.in.Peek(inSize)) // all bytes after the head; after an error, the rest isn't needed
 	c.in.Resume(c.Conn, c.memory[:], n)
-	c.longEnds()
-}
-
-// longEnds gives back the client's place among long heads.
-func (c *conn) longEnds() {
-	if c.long {
-		c.long = false
-		c.server.long.GiveBack(c.holder(), 1)
-	}
+	return err
 }

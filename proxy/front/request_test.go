@@ -94,6 +94,22 @@ func TestLongHeads(t *testing.T) {
 	}
 }
 
+// TestLongHeadWithABody: the beginning of the body arrives together with the end of a long head. The head keeps no place
+// while the request is served.
+func TestLongHeadWithABody(t *testing.T) {
+	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
+		held := w.(*Response).conn.server.long.Held()
+		n, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, held, n, err)
+	}, nil)
+	for _, size := range []int{9_000, 17_000, 30_000, 60_000} {
+		c := dial()
+		head := fmt.Sprintf("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nA: %s\r\n\r\n", 2*inSize, strings.Repeat("a", size))
+		_, got := ask(t, c, bufio.NewReader(c), head+strings.Repeat("b", 2*inSize))
+		testkit.Same(t, fmt.Sprint(0, 2*inSize, nil), got, "places held and the body after a head of %d bytes", size)
+	}
+}
+
 // TestLongHeadsInPieces sends long heads whose first pieces fill the usual memory except for one
 // byte.
 func TestLongHeadsInPieces(t *testing.T) {

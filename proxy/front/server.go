@@ -194,8 +194,9 @@ func (s *Server) Close() error {
 func (s *Server) stop() { s.stopped.Do(func() { close(s.closed) }) }
 
 const (
-	// inSize, in bytes, is enough for the heads of nearly all requests. Longer heads get more memory.
-	inSize = 8 << 10
+	// inSize, in bytes, is enough for the heads of nearly all requests, and for the bytes that are read together with the
+	// end of a longer head, which gets more memory.
+	inSize = http1.Step
 	// outSize, in bytes, is enough for the head of an answer, or for a whole short answer.
 	outSize = 8 << 10
 )

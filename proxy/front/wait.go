@@ -96,7 +96,6 @@ func (c *conn) giveBack() {
 		c.in = http1.Buffer{}
 		c.server.memory.in.Put(c.memory)
 		c.memory = nil
-		c.longEnds()
 	}
 }
 
@@ -267,7 +266,7 @@ func (c *conn) drainClient() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
 		return
 	}
-	c.giveBack() // the memory may have outgrown inSize
+	c.giveBack() // the bytes that were read aren't used
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	now := time.Now()
 	c.rested.Store(true) // the sweep must not wake the connection

@@ -46,6 +46,10 @@ func endOf(err error) error {
 	return err
 }
 
+// Step is the most bytes by which the memory of a Buffer grows at a time. After a head for which the memory has grown, the
+// Buffer therefore holds at most as many bytes of what follows.
+const Step = 8 << 10
+
 // Buffer reads from a connection. Its methods return slices of its memory, which are valid until
 // the next call. One goroutine at a time may use it.
 type Buffer struct {
@@ -97,7 +101,7 @@ func (b *Buffer) fill(most int) error {
 		case b.from > 0:
 			copy(b.data, b.data[b.from:b.to])
 		default:
-			b.data = append(b.data, make([]byte, max(512, min(n, most-n)))...)
+			b.data = append(b.data, make([]byte, max(512, min(n, most-n, Step)))...)
 		}
 		b.from, b.to = 0, b.Buffered()
 	}
