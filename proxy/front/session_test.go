@@ -1193,6 +1193,23 @@ func TestTrailersAreFewAndShort(t *testing.T) {
 	}
 }
 
+// TestStreamInUse: a handler has derived a context from the request's. A goroutine of package context may still use the
+// request's context after the answer, so the stream's memory isn't reused.
+func TestStreamInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var used *Stream
+		p, _ := serveAlone(t, func(w http.ResponseWriter, r *http.Request) {
+			_, stop := context.WithTimeout(r.Context(), time.Hour)
+			stop()
+			used = w.(*Stream)
+		})
+		p.get(1, "/")
+		p.end(1)
+		synctest.Wait()
+		testkit.Same(t, 1, used.id, "the stream's number")
+	})
+}
+
 // TestHeadSize: HeadSize counts all that a request's head keeps in memory.
 func TestHeadSize(t *testing.T) {
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {

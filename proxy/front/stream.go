@@ -185,7 +185,7 @@ func (s *Stream) serve() {
 	h.flush()
 	h.done()
 	h.mu.Unlock()
-	if !s.keeps {
+	if !s.keeps && s.presence.done == nil { // after Done, goroutines of package context may still use the presence
 		s.clear()
 		h.conn.server.memory.streams.Put(s)
 	}
