@@ -135,12 +135,13 @@
 //     its share or holds a worker with a longer request (Misjudges: misguess8addr).
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
-//   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20),
-//     and strangers together half of them with requests that take longer than 1.6 s, that upload, or whose
-//     cost is unknown (StrangersPart: waiting-people+strangers-hold). Strangers' other requests leave only as
-//     many workers as known clients have held at once in the last 10 to 20 s. A stranger's request that will compute may exceed
-//     strangers' part if its client holds no worker, and requests as short or shorter leave a CPU free
-//     (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
+//   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20).
+//     While any of these is free, a key's requests of up to 1.6 s don't count (Briefly: api8x50ms+1s-16w).
+//   - Strangers together may hold half of the workers that aren't kept with requests that take longer than 1.6 s,
+//     that upload, or whose cost is unknown (StrangersPart: waiting-people+strangers-hold). Strangers' other
+//     requests leave only as many workers as known clients have held at once in the last 10 to 20 s. A stranger's
+//     request that will compute may exceed strangers' part if its client holds no worker, and requests as short or
+//     shorter leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).
 //   - The limits on clients, keys and strangers don't apply while the number of workers is unknown, or while
 //     many are free: more than twice the kept workers and the CPUs together (Slack: office-stream-80).
 //
@@ -180,7 +181,7 @@
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
 //	perTiny 25                               how many tiny requests count as one
-//	lightRung, passRung, briefRung           Passes, Kept, Probes: up to 100 ms, 400 ms, 1.6 s
+//	lightRung, passRung, briefRung           Passes, Kept, Briefly, Probes: up to 100 ms, 400 ms, 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
 //	waitsPart 7/8                            Waits
 //	baseMultiplier 2, debtMultiplier 16      Debt
@@ -247,7 +248,7 @@
 // # A client holds workers
 //
 // There are sixteen workers and two CPUs. An address may hold five of the eleven workers that aren't kept for
-// short requests. It asks for two pages that each wait 3 s for a database. The gate has learned from earlier
+// short requests. It asks for two pages that each wait 20 s for a database. The gate has learned from earlier
 // requests that these pages wait, and that event streams stay open.
 //
 //	 time   not short abandoned what happens
@@ -258,9 +259,9 @@
 //	                            hold their workers, so three streams go and three wait
 //	0.3 s    5 of 11      2     the client asks for a style sheet, and a person for a
 //	                            page. Both are short and go at once
-//	3.0 s    5 of 11      1     the backend has finished one of the pages: the fourth
+//	20.0 s   5 of 11      1     the backend has finished one of the pages: the fourth
 //	                            stream goes
-//	3.0 s    5 of 11      0     the other page is done, and the fifth stream goes. The
+//	20.0 s   5 of 11      0     the other page is done, and the fifth stream goes. The
 //	                            sixth waits until one ends, and is refused after
 //	                            MaxHold. Six of the eleven workers are left for others
 //

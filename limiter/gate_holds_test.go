@@ -8,7 +8,7 @@ import "tempomat/limiter/account"
 func (s *siege) checkHolds(t fataler) {
 	g := s.gate
 	orphans, strangers, wrong := 0, 0, 0
-	holds, left := map[*bucket]int32{}, map[*bucket]int32{}
+	holds, brief, left := map[*bucket]int32{}, map[*bucket]int32{}, map[*bucket]int32{}
 	type tally struct{ queued, running, misjudged int32 }
 	clients := map[*client]tally{}
 	for _, x := range s.tickets {
@@ -38,6 +38,9 @@ func (s *siege) checkHolds(t fataler) {
 			if long {
 				holds[sl.Bucket]++
 			}
+			if long && x.sure && x.rung <= briefRung && !x.uploads && !x.level.short() {
+				brief[sl.Bucket]++
+			}
 			if x.orphan {
 				left[sl.Bucket]++
 			}
@@ -53,8 +56,9 @@ func (s *siege) checkHolds(t fataler) {
 		}
 	}
 	accounts(s.Limiter, func(_ account.State, b *bucket) {
-		if k := &b.Value; k.holds != holds[b] || k.orphans != left[b] {
-			t.Fatalf("%v holds %d and has %d orphans, but its bucket counts %d and %d", b.Key, holds[b], left[b], k.holds, k.orphans)
+		if k := &b.Value; k.holds != holds[b] || k.brief != brief[b] || k.orphans != left[b] {
+			t.Fatalf("%v holds %d, %d of them briefly, and has %d orphans, but its bucket counts %d, %d and %d",
+				b.Key, holds[b], brief[b], left[b], k.holds, k.brief, k.orphans)
 		}
 	})
 }
@@ -100,8 +104,8 @@ func (s *siege) checkStarts(t fataler) {
 		}
 	}
 	for b, m := range most {
-		if int(b.Value.holds) > m {
-			t.Fatalf("%v holds %d workers, want at most %d", b.Key, b.Value.holds, m)
+		if k := &b.Value; int(k.holds-k.brief) > m || int(k.holds) > max(m, n.longMost) {
+			t.Fatalf("%v holds %d workers, %d of them briefly, want at most %d", b.Key, k.holds, k.brief, m)
 		}
 	}
 }

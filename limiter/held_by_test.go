@@ -8,11 +8,12 @@ import (
 	"tempomat/limiter/account"
 )
 
-// TestHoldingTooMuch: of eleven workers, an address may hold five, and strangers together may also hold five with
-// long requests. With requests that end soon, they may hold all but one of the sixteen workers and those that
-// known clients recently held. A request that would compute next to a free CPU starts in any case.
+// TestHoldingTooMuch: of eleven workers, an address may hold five, not counting requests that end soon while any of
+// the eleven is free. Strangers together may also hold five with long requests. With requests that end soon, they
+// may hold all but one of the sixteen workers and those that known clients recently held. A request that would
+// compute next to a free CPU starts in any case.
 func TestHoldingTooMuch(t *testing.T) {
-	type keys [2]struct{ holds int32 }
+	type keys [2]struct{ holds, brief int32 }
 	for name, x := range map[string]struct {
 		level   level
 		idle    float64
@@ -28,12 +29,17 @@ func TestHoldingTooMuch(t *testing.T) {
 		bad     int32 // misjudged requests of its client
 		badAll  int
 		ahead   bool
+		busy    int // 0: one
 		want    Barrier
 		key     int
 	}{
 		"nothing is held":                    {level: waitsAt(3), idle: 9},
 		"four":                               {level: waitsAt(3), idle: 9, keys: keys{{holds: 4}}},
 		"five":                               {level: waitsAt(3), idle: 9, keys: keys{{holds: 5}}, want: KeyHolds},
+		"six, two of which end soon":         {level: waitsAt(4), idle: 9, keys: keys{{holds: 6, brief: 2}}},
+		"six, one of which ends soon":        {level: waitsAt(3), idle: 9, keys: keys{{holds: 6, brief: 1}}, want: KeyHolds},
+		"ten that end soon":                  {level: waitsAt(3), idle: 9, keys: keys{{holds: 10, brief: 10}}, busy: 10},
+		"eleven, only kept ones are free":    {level: waitsAt(3), idle: 9, keys: keys{{holds: 5, brief: 5}}, busy: 11, want: KeyHolds},
 		"its network holds seven":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
 		"its network holds eight":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
 		"strangers hold four":                {level: waitsAt(4), idle: 9, strange: 4},
@@ -61,6 +67,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		"computes, client holds one":                           {level: 4, strange: 5, keys: keys{{holds: 1}}, want: StrangersHold},
 		"short, client holds seven":                            {level: 0, keys: keys{{holds: 7}}},
 		"short, client holds eight":                            {level: 0, keys: keys{{holds: 8}}, want: KeyHolds},
+		"short, client holds eleven briefly":                   {level: 0, keys: keys{{holds: 11, brief: 11}}, busy: 11},
 		"short, network holds ten":                             {level: 0, keys: keys{1: {holds: 10}}},
 		"short, network holds eleven":                          {level: 0, keys: keys{1: {holds: 11}}, want: KeyHolds, key: 1},
 		"probe, client holds five":                             {level: fresh, probe: true, keys: keys{{holds: 5}}},
@@ -75,10 +82,10 @@ func TestHoldingTooMuch(t *testing.T) {
 		"five misjudged, client holds a worker":                {level: 0, badAll: 5, long: 15, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		g.limits.leastSlots = cmp.Or(x.cpus, 2)
+		g.limits.leastSlots, g.busy = cmp.Or(x.cpus, 2), cmp.Or(x.busy, 1)
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
 		for i, part := range []float32{0.5, 0.75} {
-			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds}}, Terms: &account.Terms{Workers: part}}
+			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, brief: x.keys[i].brief}}, Terms: &account.Terms{Workers: part}}
 		}
 		r.stranger, g.home.strangerLong, g.home.misjudged.known = x.strange > 0 && !x.known, x.strange, x.badAll
 		g.home.strangerHeld, g.knownUse.before = x.strange, x.recent

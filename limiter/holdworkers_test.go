@@ -24,7 +24,7 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 		}
 	}
 	slow := func() *Ticket {
-		return w.Arrive(w.now, Arrival{Client: host("holder"), Guess: 50 * time.Millisecond, Idle: 3 * second, Sure: true})
+		return w.Arrive(w.now, Arrival{Client: host("holder"), Guess: 50 * time.Millisecond, Idle: 20 * second, Sure: true})
 	}
 
 	first, second := slow(), slow()
@@ -47,13 +47,13 @@ func TestOneClientHoldsWorkers(t *testing.T) {
 	testkit.Same(t, 2, w.gate.shortUse.most(), "workers that short requests have used")
 	w.done(style, 20*time.Millisecond)
 	w.done(page, 20*time.Millisecond)
-	w.run(2700 * time.Millisecond)
+	w.run(19700 * time.Millisecond)
 	w.done(first, 400*time.Millisecond)
-	expect(3*time.Second, 5, 1, 2)
+	expect(20*time.Second, 5, 1, 2)
 	w.done(second, 400*time.Millisecond)
-	expect(3*time.Second, 5, 0, 1)
+	expect(20*time.Second, 5, 0, 1)
 	w.expectPhase(t, "the sixth stream", streams[5], queued)
-	w.run(28 * time.Second)
+	w.run(11 * time.Second)
 	testkit.Same(t, Refuse, streams[5].Verdict().Action, "the sixth stream")
 	expect(31*time.Second, 5, 0, 0)
 	for range 20 {

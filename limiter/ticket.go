@@ -218,7 +218,9 @@ type (
 type keyAtGate struct {
 	client atomic.Pointer[client] // nil: the key was never a client at the gate
 
-	holds, orphans int32 // held workers and orphans (see workers.go); guarded by the gate
+	// Held workers, those of them that are held by requests that end soon, and orphans (see workers.go). They are
+	// guarded by the gate.
+	holds, brief, orphans int32
 }
 
 // Arrival is what the limiter needs to know about a request when it arrives.

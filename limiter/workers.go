@@ -361,7 +361,12 @@ func (g *gate) countLong(t *Ticket, n int32) {
 		g.knownLong += int(n)
 		g.knownUse.now = max(g.knownUse.now, g.knownLong)
 	}
-	t.each(func(s *reservation) { s.Bucket.Value.holds += n })
+	brief := t.rung <= briefRung && t.sure && !t.uploads && !t.level.short()
+	t.each(func(s *reservation) {
+		if s.Bucket.Value.holds += n; brief {
+			s.Bucket.Value.brief += n
+		}
+	})
 }
 
 // unorphan stops counting an orphan.
@@ -455,8 +460,10 @@ const (
 )
 
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
-// request to start. It returns the barrier, or nothing, and the key's index among the reservations. Short
-// requests and probes hold a worker only briefly, so misjudgedBy decides for them.
+// request to start. It returns the barrier, or nothing, and the key's index among the reservations. While workers
+// are free that aren't kept, a key's requests that end soon don't count, because otherwise these workers, and with
+// few workers even CPUs, would be idle while a single office or program waits. Short requests and probes hold a
+// worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if t.uploads && g.uploadsWait(t, patience) {
 		if t.whole() != nil {
@@ -475,15 +482,24 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	}
 	most := g.limits.longMost
 	for i := range t.reservations[:t.n] {
-		s := &t.reservations[i]
-		if s.Bucket == nil || s.Terms.Workers <= 0 {
-			continue
+		have, brief := t.holds(i)
+		if g.busy < most { // workers are free that aren't kept
+			have -= brief
 		}
-		if int(s.Bucket.Value.holds) >= max(1, int(s.Terms.Workers*float32(most))) {
+		if have > 0 && have >= int(t.reservations[i].Terms.Workers*float32(most)) {
 			return KeyHolds, i
 		}
 	}
 	return nothing, 0
+}
+
+// holds returns how many workers the i-th key holds, or 0 if its class has no limit. brief is how many of these
+// workers it holds with requests that were expected to end soon and may still do so.
+func (t *Ticket) holds(i int) (all, brief int) {
+	if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
+		return int(s.Bucket.Value.holds), int(s.Bucket.Value.brief)
+	}
+	return 0, 0
 }
 
 // strangersHold returns how many workers the strangers of t's site hold, and how many they may. Requests that
@@ -552,22 +568,17 @@ func (m *misjudged) of(t *Ticket) *int {
 
 // misjudgedBy returns the barrier, if any, that keeps a light request or a probe from the kept workers. The
 // cause is either misjudged requests, of its own client or of all clients, or a key that holds more workers
-// than it may.
+// than it may, not counting requests that end soon.
 func (g *gate) misjudgedBy(t *Ticket) (by Barrier, key int) {
-	holds := func(i int) int {
-		if s := &t.reservations[i]; s.Bucket != nil && s.Terms.Workers > 0 {
-			return int(s.Bucket.Value.holds)
-		}
-		return 0
-	}
 	// If misjudged requests hold as many workers as are kept, short requests of some other clients also wait.
 	// Strangers and known clients are counted separately, so neither group shuts the other out.
 	used := *t.site.misjudged.of(t)
-	if g.isStrained() && (t.overShare && t.client.misjudged > 0 || used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || holds(0) > 0)) {
+	own, _ := t.holds(0)
+	if g.isStrained() && (t.overShare && t.client.misjudged > 0 || used >= max(1, g.limits.workers-g.limits.longMost) && (t.overShare || own > 0)) {
 		return Misjudged, 0
 	}
 	for i := range t.reservations[:t.n] {
-		if n := holds(i); n > 0 && n > int(t.reservations[i].Terms.Workers*float32(g.limits.longMost))+g.limits.leastSlots {
+		if all, brief := t.holds(i); all > brief && all-brief > int(t.reservations[i].Terms.Workers*float32(g.limits.longMost))+g.limits.leastSlots {
 			return KeyHolds, i
 		}
 	}

@@ -165,6 +165,20 @@ func besideOthers() (all []ordinary) {
 	return all
 }
 
+// oneAddress returns loads of many people or connections behind one address.
+func oneAddress() []ordinary {
+	return []ordinary{
+		{name: "api8x50ms+1s", clients: func(n func(int) int) []*Client {
+			api := others("api", 1, 0, Page{Path: "/page", CPU: 0.050, Sleep: 1})
+			api[0].Agent, api[0].Browser, api[0].Parallel = robot(0), false, n(8)
+			return api
+		}},
+		{name: "login200x250ms", clients: func(n func(int) int) []*Client {
+			return behind(once(users(n(200), 0, computes(0.250)), 1))
+		}},
+	}
+}
+
 // machineKind is a machine for an ordinary load, and the facts that the proxy can see about it.
 type machineKind struct {
 	name          string
@@ -207,7 +221,7 @@ func machineKinds() []machineKind {
 // with every kind of machine. Otherwise, all loads are combined with the most common kind, and a fifth of them
 // with each of the other kinds.
 func Ordinary(all bool) (rows []Scenario) {
-	loads := slices.Concat(waiting(), manyAtOnce(), browsers(), besideOthers())
+	loads := slices.Concat(waiting(), manyAtOnce(), browsers(), besideOthers(), oneAddress())
 	for i, m := range machineKinds() {
 		for j, x := range loads {
 			s := x.on(m)

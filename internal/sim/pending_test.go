@@ -54,7 +54,7 @@ func pendingOrdinary(name string) (why, pattern string) {
 			"40x5ms+3s-think2-*", "15x8ms+.6s-*-4w-1cpu", "29xhr+4s-dynamic5",
 			"*new-*-dynamic5", "*new-*-4w-1cpu",
 		},
-		"people go before clients that request expensive pages": {"export8s-*", "api8x200ms-dynamic5"},
+		"people go before clients that request expensive pages": {"export8s-*"},
 		"pages without an estimate run as probes, one at a time, or wait for room as if they computed": {
 			"30x5ms+10s-150w-queue", "30x5ms+10s-1000w-64cpu", "polls60x20s-150w-queue", "typing5+2s-*", "class150x5ms+1s-150w-queue",
 		},
