@@ -89,14 +89,10 @@ func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
 // cutParameter cuts off the first parameter. Parameters also end at a semicolon, because some sites write a;b
 // instead of a&b, for example MediaWiki and many sites in Perl.
 func cutParameter(query string) (parameter, rest string) {
-	end := strings.IndexByte(query, '&')
-	if end < 0 {
-		end = len(query)
+	if end := strings.IndexAny(query, "&;"); end >= 0 {
+		return query[:end], query[end+1:]
 	}
-	if i := strings.IndexByte(query[:end], ';'); i >= 0 {
-		end = i
-	}
-	return query[:end], query[min(end+1, len(query)):]
+	return query, ""
 }
 
 // mix combines two hashes.

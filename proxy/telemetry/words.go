@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"hash/maphash"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -122,7 +123,8 @@ func (w *Words) learn(now time.Time, e *Entry) {
 	by.add(hash)
 	w.paths.Add(maphash.String(w.seed, asked), by)
 	path := pathOf(e.Shape)
-	for name, value := range parametersOf(query) {
+	for one := range ParametersOf(query) {
+		name, value, _ := strings.Cut(one, "=")
 		if !isName(name) {
 			continue
 		}
@@ -207,7 +209,8 @@ func (w *Words) URL(shape, target string) string {
 
 func (w *Words) reduceLocked(out *strings.Builder, shape, query string) {
 	path, n := pathOf(shape), 0
-	for name, value := range parametersOf(query) {
+	for one := range ParametersOf(query) {
+		name, value, _ := strings.Cut(one, "=")
 		if n++; n > 1 {
 			out.WriteByte('&')
 		}
@@ -251,16 +254,9 @@ func pathOf(shape string) string {
 	return path
 }
 
-// parametersOf yields the names and values of a query, not decoded. Some sites separate parameters with
-// semicolons.
-func parametersOf(query string) func(yield func(name, value string) bool) {
-	return func(yield func(name, value string) bool) {
-		for parameter := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
-			if name, value, _ := strings.Cut(parameter, "="); !yield(name, value) {
-				return
-			}
-		}
-	}
+// ParametersOf yields the parameters of a query, not decoded. Some sites separate parameters with semicolons.
+func ParametersOf(query string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' })
 }
 
 // isWord reports whether a value is a short word in lower-case letters.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -309,6 +310,19 @@ func TestBounded(t *testing.T) {
 		t.Errorf("%d shapes", n)
 	}
 	runtime.KeepAlive(b)
+}
+
+// TestParameters: parameters also end at a semicolon. Those without a value aren't counted, nor do they use up the
+// number of parameters that a request may have.
+func TestParameters(t *testing.T) {
+	b := New(began)
+	b.Take(began, batchOf(entry(began, request(address(1), "/", "/?a;b=1&&&&&&&&c&d=&e=2", time.Second), 1)))
+	var got []string
+	for _, p := range b.Shapes(1).Rows[0].Parameters {
+		got = append(got, p.Name)
+	}
+	slices.Sort(got)
+	testkit.Same(t, []string{"b=1", "e=2"}, got, "parameters")
 }
 
 // TestNothing: an empty Book shows that it has no data.

@@ -114,12 +114,12 @@ func (p *parameter) String() string { return string(p.bytes[:p.n]) }
 // addParameters counts the parameters of a target, except for those without a value.
 func (d *detail) addParameters(target string, u telemetry.Use) {
 	_, query, _ := strings.Cut(target, "?")
-	for i := 0; i < mostPerRequest && query != ""; i++ {
-		var one string
-		one, query, _ = strings.Cut(query, "&")
-		if one == "" {
+	counted := 0
+	for one := range telemetry.ParametersOf(query) {
+		if _, value, _ := strings.Cut(one, "="); value == "" || counted == mostPerRequest {
 			continue
 		}
+		counted++
 		var p parameter
 		p.n = uint8(copy(p.bytes[:], one)) //nolint:gosec // at most mostParameter
 		d.parameters.Add(p, u)
