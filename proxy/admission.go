@@ -86,16 +86,6 @@ func (x *exchange) leaveHead() {
 	}
 }
 
-// refuseHead answers a request whose header doesn't fit into the memory for large headers.
-func (x *exchange) refuseHead() {
-	x.log.outcome = telemetry.Refused
-	p := refusal{cause: errorpage.ServerFull, RetryAfter: jitter(x.life.Verdict.Wait)}
-	if x.life.Verdict.Reason == limiter.ClientFull {
-		p.cause = errorpage.ClientFull
-	}
-	x.answer(&p)
-}
-
 // redirectDue returns a channel that fires when the waiting request should be redirected; nil means never. A
 // client whose next request would exceed a limit isn't redirected, because it couldn't follow.
 func (x *exchange) redirectDue() (over <-chan time.Time, stop func() bool) {

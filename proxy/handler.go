@@ -53,7 +53,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case x.countRequest():
 		x.refuseCount()
 	case !x.takesHead():
-		x.refuseHead()
+		x.refuse()
 	case !x.readAhead():
 		x.refuseBody()
 	case x.life.Who.Exempt || h.admit(x):

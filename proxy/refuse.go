@@ -36,19 +36,21 @@ type refusal struct {
 	address string // the client's address or network, if that is the reason
 }
 
-// refuse answers a request that the limiter rejects.
+// refuse answers a request that the limiter rejects, or whose header doesn't fit into the memory for large headers.
 func (x *exchange) refuse() {
 	x.log.outcome = telemetry.Refused
 	p := refusal{RetryAfter: jitter(x.life.Verdict.Wait)}
 	switch x.life.Verdict.Reason {
 	case limiter.ServerFull:
 		p.cause = errorpage.ServerFull
+	case limiter.ClientFull:
+		p.cause = errorpage.ClientFull
 	case limiter.Busy:
 		p.cause = errorpage.Busy
 		if x.life.Verdict.Own {
 			p.cause = errorpage.BusyOwn
 		}
-	case limiter.Debt, limiter.ClientFull, limiter.None:
+	case limiter.Debt, limiter.None:
 		p.setDebtor(x.life.Verdict.Key)
 		if x.policy.Unavailable[p.Class] {
 			p.cause = errorpage.DebtOfDomain
