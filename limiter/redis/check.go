@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -66,11 +65,8 @@ end
 return {blocked and 1 or 0, counter, stamp, now}
 `
 
-// These are errors that a check can return.
-var (
-	errGarbage    = errors.New("redis: invalid answer")
-	errNotInteger = errors.New("failed to execute command(s): hash value is not an integer")
-)
+// errGarbage means that the script didn't return four integers.
+var errGarbage = errors.New("redis: invalid answer")
 
 // Checker is the quota.Store that all instances share. Its methods may be called concurrently.
 type Checker struct {
@@ -119,20 +115,12 @@ func (c *Checker) run(ctx context.Context, client rueidis.Client, key string, b 
 	}
 	got, err := c.script.Exec(ctx, client, []string{key}, args).AsIntSlice()
 	if err != nil {
-		return quota.Status{}, failed(err)
+		return quota.Status{}, err
 	}
 	if len(got) != 4 {
 		return quota.Status{}, errGarbage
 	}
 	return b.Status(quota.BucketState{Counter: got[1], Stamp: got[2]}, got[3], units, got[0] != 0), nil
-}
-
-// failed marks an error that Redis itself returned for a command.
-func failed(err error) error {
-	if _, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		return fmt.Errorf("failed to execute command(s): %w", err)
-	}
-	return err
 }
 
 // State returns the Checker's state.

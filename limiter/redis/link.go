@@ -110,7 +110,7 @@ func (l *link) learn(err error) {
 // answered reports whether Redis answered, even with an error. A server that is still loading its data counts
 // as unreachable.
 func answered(err error) bool {
-	if err == nil || errors.Is(err, errGarbage) || errors.Is(err, errNotInteger) {
+	if err == nil || errors.Is(err, errGarbage) {
 		return true
 	}
 	answer, ok := errors.AsType[*rueidis.RedisError](err)

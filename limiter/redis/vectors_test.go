@@ -232,7 +232,7 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 		info, err = p.checker.check(context.Background(), key, b, 1, call.At)
 	}
 	if call.Error != "" {
-		if err == nil || (err.Error() != call.Error && !strings.HasPrefix(err.Error(), "failed to execute command(s)")) {
+		if !isReply(err) {
 			t.Errorf("call %d: error %v, want %s", i, err, call.Error)
 		}
 		return
