@@ -7,6 +7,23 @@ import (
 	"tempomat/internal/testkit"
 )
 
+// Balance is the state of an account in CPU-seconds, with the client's standing applied.
+type Balance struct {
+	Level float64 // credit above zero, debt below
+	Rate  float64 // earned per second
+	Burst float64 // the most credit
+}
+
+// Balance returns the state of a key's account. ok is false if its class has no accounts.
+func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
+	terms := l.table.Terms(k.Class)
+	if terms == nil || terms.External {
+		return x, false
+	}
+	s, _ := l.table.Find(l.since(now), k)
+	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
+}
+
 // TestLongerOnesAreNotWaitedFor: a request of a client over its share waits until the long requests of other
 // such clients leave CPUs free. Longer requests don't count. If the request's own cost is unknown, only much
 // longer ones don't count. While requests compute that at first only held a worker, the request waits for none.

@@ -244,23 +244,6 @@ func (l *Limiter) Refuses(now time.Time, keys []Key) bool {
 	return false
 }
 
-// Balance is the state of an account in CPU-seconds, with the client's standing applied.
-type Balance struct {
-	Level float64 // credit above zero, debt below
-	Rate  float64 // earned per second
-	Burst float64 // the most credit
-}
-
-// Balance returns the state of a key's account. ok is false if its class has no accounts.
-func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
-	terms := l.table.Terms(k.Class)
-	if terms == nil || terms.External {
-		return x, false
-	}
-	s, _ := l.table.Find(l.since(now), k)
-	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
-}
-
 // retry is the shortest useful Retry-After.
 const retry = time.Second
 

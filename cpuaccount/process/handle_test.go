@@ -35,9 +35,9 @@ func TestHandle(t *testing.T) {
 	h, err := Open(child.Process.Pid)
 	testkit.Must(t, err)
 	defer h.Close()
-	id, err := Read(child.Process.Pid)
-	if err != nil || h.ID() != id {
-		t.Fatalf("%+v is opened as %+v, %v", id, h.ID(), err)
+	id := h.ID()
+	if id.PID != child.Process.Pid || !id.Alive() {
+		t.Fatalf("process %d is opened as %+v", child.Process.Pid, id)
 	}
 	if u, err := h.Usage(); err != nil || u.CPU <= 0 || u.Threads != 1 {
 		t.Errorf("%+v, %v", u, err)

@@ -9,8 +9,6 @@
 package process
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"time"
@@ -32,28 +30,11 @@ type Usage struct {
 	Threads int           // current number of threads
 }
 
-// Read returns the ID of the process that has this number now. The error wraps fs.ErrNotExist if there is
-// none.
-func Read(pid int) (ID, error) {
-	s, err := statOf(pid)
-	return ID{PID: s.PID, Start: s.Start}, err
-}
-
 // Alive reports whether the process is still running. A zombie isn't.
 func (id ID) Alive() bool {
-	s, err := statOf(id.PID)
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(id.PID) + "/stat") // after an error, it is empty, and can't be parsed
+	s, err := ParseStat(line)
 	return err == nil && s.Start == id.Start && s.State != 'Z' && s.State != 'X'
-}
-
-func statOf(pid int) (Stat, error) {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, unix.ESRCH) || err == nil && len(line) == 0 { // the process has just ended
-		err = os.ErrNotExist
-	}
-	if err != nil {
-		return Stat{}, fmt.Errorf("process %d: %w", pid, err)
-	}
-	return ParseStat(line)
 }
 
 // The kernel handles the following calls within microseconds and never blocks. They bypass Go's scheduler,

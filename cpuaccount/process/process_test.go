@@ -26,11 +26,19 @@ func usage(t *testing.T, pid int) Usage {
 	return u
 }
 
+// idOf returns the ID of the process that has this number now.
+func idOf(t *testing.T, pid int) ID {
+	t.Helper()
+	h, err := Open(pid)
+	testkit.Must(t, err)
+	defer h.Close()
+	return h.ID()
+}
+
 // TestOwn compares the usage with the kernel's report to a process about itself and its children.
 func TestOwn(t *testing.T) {
-	id, err := Read(os.Getpid())
-	if err != nil || id.PID != os.Getpid() || id.Start == 0 || !id.Alive() {
-		t.Fatalf("%+v, %v", id, err)
+	if id := idOf(t, os.Getpid()); id.PID != os.Getpid() || id.Start == 0 || !id.Alive() {
+		t.Fatalf("%+v", id)
 	}
 	before := usage(t, os.Getpid())
 	child := exec.CommandContext(t.Context(), "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
@@ -57,9 +65,9 @@ func TestEnded(t *testing.T) {
 	if err = errors.Join(err, child.Start()); err != nil {
 		t.Fatal(err)
 	}
-	id, err := Read(child.Process.Pid)
-	if err != nil || !id.Alive() {
-		t.Fatal(id, err)
+	id := idOf(t, child.Process.Pid)
+	if !id.Alive() {
+		t.Fatal(id)
 	}
 	earlier := id
 	if earlier.Start--; earlier.Alive() {
@@ -72,8 +80,8 @@ func TestEnded(t *testing.T) {
 		t.Error("it has ended, but is alive")
 	}
 	testkit.Must(t, child.Wait())
-	if _, err := Read(id.PID); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("read after the process has ended: %v", err)
+	if _, err := Open(id.PID); !errors.Is(err, fs.ErrNotExist) || id.Alive() {
+		t.Errorf("opened after the process has ended: %v", err)
 	}
 }
 
