@@ -236,7 +236,7 @@ func redisSettings(d *draft) []form.Setting {
 			Old: "use coordination.secret, which also hides addresses in Redis; change all instances together, because only instances with the same secret share debts"},
 		{Path: p + "cluster", Gone: oneServer},
 		{Path: p + "sentinel", Gone: oneServer},
-		{Path: p + "username", Value: redisWord("").In(&older.Username), Old: inURL},
+		{Path: p + "username", Value: form.OrEmpty(redisWord("")).In(&older.Username), Old: inURL},
 		{Path: p + "database", Value: form.Integer(0, mostDatabase).In(&older.Database), Old: inURL},
 		{Path: p + "tls", Value: form.Boolean().In(&older.TLS), Old: inURL},
 		{Path: p + "timeout", Value: redisTimeout().In(&older.Timeout), Old: inURL},
@@ -363,14 +363,14 @@ func checkRedisAddress(text string) error {
 	return nil
 }
 
-// redisWord reads a string without spaces and without some other characters. The string may be empty.
+// redisWord reads a string without spaces and without some other characters.
 func redisWord(without string) form.Scalar[string] {
-	allowed := "at most 128 characters without spaces"
+	allowed := "1 to 128 characters without spaces"
 	if without != "" {
 		allowed += fmt.Sprintf(" and without %q", without)
 	}
 	return form.Simple("must be "+allowed, func(text string) (string, bool) {
-		return text, len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
+		return text, text != "" && len(text) <= 128 && !strings.ContainsAny(text, " \t"+without)
 	})
 }
 

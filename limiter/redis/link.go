@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -39,7 +40,8 @@ type link struct {
 }
 
 func newLink(o Options) *link {
-	l := &link{options: o.complete(), tried: make(chan struct{})}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	l := &link{options: o, tried: make(chan struct{})}
 	l.ended, l.end = context.WithCancel(context.Background())
 	return l
 }

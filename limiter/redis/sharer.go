@@ -276,25 +276,16 @@ type Options struct {
 	Database           int         // the database's number, from 0
 	TLS                *tls.Config // nil: unencrypted
 
-	// Timeout limits each call and each attempt to connect. Zero means DefaultTimeout.
+	// Timeout limits each call and each attempt to connect. Zero means defaultTimeout.
 	Timeout time.Duration
-	// Prefix is the beginning of the names of all keys. Empty means DefaultPrefix.
-	Prefix string
+	Prefix  string // the beginning of the names of all keys
 	// Salt is mixed into the hashes in the names of keys. Without a secret salt, anyone who can read Redis can
 	// identify clients by hashing all addresses. All instances need the same salt.
 	Salt string
 }
 
-// These are the defaults of Options.
-const (
-	DefaultTimeout = 250 * time.Millisecond
-	DefaultPrefix  = "tempomat:"
-)
-
-func (o Options) complete() Options {
-	o.Timeout, o.Prefix = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Prefix, DefaultPrefix)
-	return o
-}
+// defaultTimeout is the default of Options.Timeout.
+const defaultTimeout = 250 * time.Millisecond
 
 func (o Options) names() names { return names{prefix: o.Prefix, salt: o.Salt} }
 
