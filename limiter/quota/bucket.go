@@ -28,9 +28,7 @@ type Status struct {
 	FullReset time.Duration // time until the bucket is empty, counted from its last drip
 }
 
-// ResetSeconds returns Reset rounded up to seconds.
-func (s Status) ResetSeconds() int64 { return seconds(s.Reset) }
-
+// seconds rounds up to whole seconds.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // Limits reports whether the bucket limits anything.

@@ -75,11 +75,3 @@ func TestLifetime(t *testing.T) {
 		testkit.Same(t, c.want, c.b.Lifetime(c.units), "%+v with %d units: ms kept", c.b, c.units)
 	}
 }
-
-// TestSecondsAreRoundedUp: a request passes if the client repeats it after the reported number of seconds.
-func TestSecondsAreRoundedUp(t *testing.T) {
-	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2} {
-		s := quota.Status{Reset: d, FullReset: d}
-		testkit.Same(t, want, s.ResetSeconds(), "seconds in %d ns", d)
-	}
-}

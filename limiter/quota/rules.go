@@ -210,7 +210,6 @@ func (s standings) fields(how Headers) map[string][]string {
 		}
 	}
 	worst.SetFields(h)
-	delete(h, "Retry-After")
 	return h
 }
 
@@ -226,15 +225,13 @@ func (s standings) setDraft(h map[string][]string) {
 }
 
 // SetFields adds the state of a bucket to a response's headers: X-RateLimit-Remaining and -Clear always, -Reset
-// and Retry-After only if the request was blocked. Times are in seconds, with three decimals except for
-// Retry-After, which is rounded up.
+// only if the request was blocked. Times are in seconds, with three decimals.
 func (s Status) SetFields(h map[string][]string) {
 	// The names are spelled as documented, not in canonical form. Clients ignore case.
 	h["X-RateLimit-Remaining"] = []string{strconv.FormatInt(s.Remaining, 10)}
 	h["X-RateLimit-Clear"] = []string{decimals(s.FullReset)}
 	if s.Blocked {
 		h["X-RateLimit-Reset"] = []string{decimals(s.Reset)}
-		h["Retry-After"] = []string{strconv.FormatInt(s.ResetSeconds(), 10)}
 	}
 }
 
