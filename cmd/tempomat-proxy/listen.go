@@ -73,15 +73,6 @@ func fitting(memory, each uint64) int {
 // because uncollected garbage can double their size.
 func forHeads(memory uint64) int { return int(min(memory/8, math.MaxInt32)) }
 
-// guard wraps listeners in a way that they don't fail when the process has no descriptors left.
-func (c *connections) guard(listeners []net.Listener) []net.Listener {
-	guarded := make([]net.Listener, len(listeners))
-	for i, l := range listeners {
-		guarded[i] = host.Patient(l, c.full)
-	}
-	return guarded
-}
-
 // full closes another connection if a new one can't be accepted.
 func (c *connections) full(err error) {
 	if c.table.Shed() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -40,13 +39,6 @@ type succession struct {
 
 // gone reports whether another process has replaced this one.
 func (s *succession) gone() bool { return s.by.Load() != 0 }
-
-func listeners(sockets []handover.Socket) (ls []net.Listener) {
-	for _, s := range sockets {
-		ls = append(ls, s.Listener)
-	}
-	return ls
-}
 
 // succeed starts a process that replaces this one. It runs the file from which this process was started,
 // where a package may have installed a newer program. If the new process can't serve, or the context ends

@@ -21,6 +21,7 @@ import (
 	"tempomat/proxy/certificates"
 	"tempomat/proxy/front"
 	"tempomat/proxy/handover"
+	"tempomat/proxy/host"
 	"tempomat/proxy/telemetry/metrics"
 )
 
@@ -148,13 +149,12 @@ func (e *encryption) status() (all []api.Certificate) {
 // entrances makes an entrance for each socket, with the options of its entry in listen.
 func (s *sidecar) entrances(sockets []handover.Socket, c *config.Config) ([]proxy.Entrance, error) {
 	all := make([]proxy.Entrance, len(sockets))
-	guarded := s.connections.guard(listeners(sockets))
 	for i, socket := range sockets {
 		l, err := entryOf(socket, c.Listen)
 		if err != nil {
 			return nil, err
 		}
-		all[i] = proxy.Entrance{Listener: guarded[i], Proxied: l.ProxyProtocol, Redirect: l.Redirect}
+		all[i] = proxy.Entrance{Listener: host.Patient(socket.Listener, s.connections.full), Proxied: l.ProxyProtocol, Redirect: l.Redirect}
 		if l.TLS {
 			all[i].TLS = s.encryption.config
 		}
