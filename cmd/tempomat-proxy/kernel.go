@@ -175,9 +175,9 @@ type bills struct {
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
-	mu         sync.Mutex // guards the fields below
+	mu         sync.Mutex // guards the fields below; restart, which alone sets unreported, reads it without mu
 	missing    error      // why workers aren't measured; nil if they are, or if that isn't known yet
-	unreported error      // why no worker has reported to cost.socket; nil if one has, or if the socket isn't configured
+	unreported error      // why cost.socket can't be used, or errUntold, even after a worker has reported; nil: no socket is configured
 }
 
 // Reasons why the CPU time of workers isn't measured. Package host has more.
@@ -229,20 +229,20 @@ func (b *bills) restart(c *config.Config) {
 }
 
 func (b *bills) begin(c *config.Config) {
-	warn := b.log.Info
+	say := b.log.Info
 	if c.Cost.Source == "process" {
-		warn = b.log.Warn
+		say = b.log.Warn
 	}
 	if !c.Backend.IsLocal() {
 		b.miss(errElsewhere)
 		if c.Cost.Source == "process" || c.Cost.Socket != "" {
-			warn("the CPU time of the backend's workers can't be measured, because they are on another machine", zap.String("backend", c.Backend.URL))
+			say("the CPU time of the backend's workers can't be measured, because they are on another machine", zap.String("backend", c.Backend.URL))
 		}
 		return
 	}
 	finder, err := host.OpenFinder(c.Backend.Parsed())
 	if b.miss(err); err != nil {
-		warn("can't look for the backend's workers; the cost of requests is estimated", zap.Error(err))
+		say("can't look for the backend's workers; the cost of requests is estimated", zap.Error(err))
 	}
 	costSocket := b.listen(c.Cost.Socket)
 	if finder == nil && costSocket == nil {
@@ -250,7 +250,7 @@ func (b *bills) begin(c *config.Config) {
 	}
 	tell := func(err error) {
 		if b.miss(err); err != nil {
-			warn("tempomat isn't allowed to see which worker serves a request, so the request's cost is estimated, unless the worker reports", zap.Error(err))
+			say("tempomat isn't allowed to see which worker serves a request, so the request's cost is estimated, unless the worker reports", zap.Error(err))
 			return
 		}
 		b.log.Info("the CPU time of requests is measured in the backend's workers")
