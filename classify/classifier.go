@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -74,10 +73,9 @@ type Classifier struct {
 // New makes a Classifier from a configuration that package config has checked.
 func New(c Config) *Classifier {
 	x := &Classifier{
-		trusted: NewPrefixSet(c.TrustedProxies), source: c.AddressHeader, exempt: normalised(c.Exempt), sites: newSites(c.Sites), agents: newFamilies(),
+		trusted: NewPrefixSet(c.TrustedProxies), source: c.AddressHeader, exempt: c.Exempt, sites: newSites(c.Sites), agents: newFamilies(),
 	}
 	for _, class := range c.Classes {
-		class.Header = textproto.CanonicalMIMEHeaderKey(class.Header)
 		kind, _ := KindOf(string(class.By))
 		x.classes = append(x.classes, grouping{class, kind, c.Databases[kind.Database]})
 	}

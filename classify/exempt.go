@@ -4,7 +4,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/netip"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -17,28 +16,16 @@ import (
 // Clients can send any path, method, host and header. A path, method or host therefore matches only if no
 // backend can interpret the request differently, and a header matches only with a value that can't be guessed.
 type Exemption struct {
-	Prefix  netip.Prefix // contains the client's address; zero: any address
+	Prefix  netip.Prefix // contains the client's address, as Unmap returns it; zero: any address
 	Path    string       // the path, or its beginning followed by *; empty: any path
 	Methods []string     // allowed methods; none: any method
 	Host    string       // the host, or *. and a domain above it, in lower case and without a port; empty: any host
-	Header  string       // the name of a header whose value must be Secret; empty: no header is needed
+	Header  string       // the canonical name of a header whose value must be Secret; empty: no header is needed
 	Secret  string       // at least MinSecret bytes
 }
 
 // MinSecret is the smallest length of an exemption's secret, in bytes.
 const MinSecret = 16
-
-// normalised returns the exemptions in the form in which requests are compared with them.
-func normalised(given []Exemption) (exempt []Exemption) {
-	for _, e := range given {
-		if e.Prefix.IsValid() {
-			e.Prefix = Unmap(e.Prefix)
-		}
-		e.Header = textproto.CanonicalMIMEHeaderKey(e.Header)
-		exempt = append(exempt, e)
-	}
-	return exempt
-}
 
 // matchesAny reports whether any exemption matches.
 func matchesAny(exempt []Exemption, client netip.Addr, r *http.Request) bool {

@@ -16,7 +16,7 @@ func exempting() *Classifier {
 		{Path: "/healthz"},
 		{Path: "/static/*"},
 		{Prefix: netip.MustParsePrefix("10.0.0.0/8")},
-		{Prefix: netip.MustParsePrefix("::ffff:192.0.2.0/120"), Path: "/status"},
+		{Prefix: Unmap(netip.MustParsePrefix("::ffff:192.0.2.0/120")), Path: "/status"},
 	}})
 }
 
@@ -107,7 +107,7 @@ func TestExemptByWhatAClientChooses(t *testing.T) {
 		{Methods: []string{"OPTIONS", "PURGE"}, Path: "/api/*"},
 		{Host: "static.example.com"},
 		{Host: "*.cdn.example.com", Methods: []string{"GET"}},
-		{Header: "x-monitor-key", Secret: secret},
+		{Header: "X-Monitor-Key", Secret: secret},
 	}})
 	for _, test := range []struct {
 		name, method, target string

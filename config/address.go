@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tempomat/classify"
 	"tempomat/classify/robots"
 	"tempomat/config/form"
 )
@@ -187,16 +188,10 @@ func parsePrefix(text string) (netip.Prefix, error) {
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
+	if err != nil || prefix.Addr().Is4In6() && prefix.Bits() < 96 {
 		return netip.Prefix{}, errors.New(problem)
 	}
-	if prefix.Addr().Is4In6() {
-		if prefix.Bits() < 96 {
-			return netip.Prefix{}, errors.New(problem)
-		}
-		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
-	}
-	return prefix.Masked(), nil
+	return classify.Unmap(prefix), nil
 }
 
 // Proxies is one entry of trustedProxies or of a robot's addresses: a prefix, or a file with prefixes.
