@@ -78,6 +78,7 @@ func (d *Databases) Files() map[string]string {
 	return files
 }
 
+// className matches the names of classes and of sites, which also appear in statistics.
 var className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // draftClass is a class while the configuration is being read.

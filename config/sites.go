@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -132,9 +131,6 @@ const (
 	mostSites, mostHosts = 256, 64
 )
 
-// siteKey matches a site's name, which also appears in statistics.
-var siteKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
-
 func sitesSettings(x *Sites) []form.Setting {
 	return []form.Setting{
 		{Path: "sites", Value: siteMap{x}, Nested: true},
@@ -192,7 +188,7 @@ func (v siteMap) Read(r *form.Reader, at form.Source, n *yaml.Node) {
 // readSite reads one site. hosts maps the hosts of all sites so far to their sites.
 func (v siteMap) readSite(r *form.Reader, at form.Source, name string, n *yaml.Node, hosts map[string]string) {
 	switch {
-	case !siteKey.MatchString(name):
+	case !className.MatchString(name):
 		r.Fault(at, "", "a site's name has 1 to 32 letters, digits, _ and -, and begins with a letter")
 		return
 	case n.Kind != yaml.MappingNode:

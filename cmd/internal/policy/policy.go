@@ -44,7 +44,7 @@ func Limits(c *config.Config) limiter.Policy {
 	if JudgesStanding(c) {
 		person := p.Classes[0].Budget              // a session has the same budget as an address
 		person.Cap, person.LocalOnly = false, true // because each instance hashes sessions with its own secret
-		p.Classes = append(p.Classes, limiter.ClassInfo{Name: SessionClass, Budget: person})
+		p.Classes = append(p.Classes, limiter.ClassInfo{Name: config.SessionClass, Budget: person})
 	}
 	if c.Robots.Enabled {
 		p.Classes = append(p.Classes, robotClass(c))
@@ -86,10 +86,6 @@ func Unavailable(c *config.Config) map[string]bool {
 	return all
 }
 
-// SessionClass is the class of clients that are recognised by a session. It can't be configured: a session
-// has the share of an address.
-const SessionClass = config.SessionClass
-
 // CPUs returns the number of CPUs to which shares refer. If the number isn't configured, CPUs returns GOMAXPROCS,
 // which respects the limits of this process's cgroup and its affinity.
 func CPUs(c *config.Config) float64 {
@@ -123,7 +119,7 @@ func JudgesStanding(c *config.Config) bool {
 func Standing(c *config.Config) standing.Config {
 	return standing.Config{
 		Attested: attested, Trusted: c.Standing.Trusted,
-		ClientClass: c.Classes[0].Name, SessionClass: SessionClass,
+		ClientClass: c.Classes[0].Name, SessionClass: config.SessionClass,
 	}
 }
 

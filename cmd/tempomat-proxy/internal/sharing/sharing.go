@@ -1,7 +1,7 @@
 // Package sharing makes the Sharer that the configuration selects, runs it, and reports its state.
 //
-// To add a way of sharing, write a package next to limiter/redis, a constructor in ways.go, a line in makers, and a
-// section for its keys in config/coordination.go. A test checks that makers and the configuration agree.
+// To add a way of sharing, write a package next to limiter/redis, a constructor in ways.go, a case in New, and a
+// section for its keys in config/coordination.go. A test checks that New and the configuration agree.
 package sharing
 
 import (
@@ -74,11 +74,14 @@ func New(c *config.Config, log *zap.Logger) (*Sharing, error) {
 	if s.file == "" {
 		log.Info("debts are shared, but known clients aren't, because coordination.secret is not set. Make a secret with: tempomat-proxy secret new")
 	}
-	maker, known := makers()[s.kind]
-	if !known {
-		return nil, fmt.Errorf("coordination.kind: this program can't share with %s", s.kind)
+	switch s.kind {
+	case "smockron":
+		s.sharer = newSmockron(c, s.secret)
+	case "redis":
+		s.sharer, err = newRedis(c)
+	case "gossip":
+		s.sharer, err = newGossip(c, s.secret, log)
 	}
-	s.sharer, err = maker(c, s.secret, log)
 	return s, err
 }
 
@@ -292,14 +295,4 @@ func (s *Sharing) status() (limiter.SharingStatus, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return status, s.trouble
-}
-
-// makers are the constructors for the values of coordination.kind. They open only files with keys and
-// secrets.
-func makers() map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error) {
-	return map[string]func(*config.Config, *Secret, *zap.Logger) (limiter.Sharer, error){
-		"smockron": newSmockron,
-		"redis":    newRedis,
-		"gossip":   newGossip,
-	}
 }

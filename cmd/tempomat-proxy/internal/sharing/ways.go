@@ -44,7 +44,7 @@ func gossipKeys(signing, other []byte) (keys [][]byte) {
 }
 
 // newRedis makes a Sharer that uses Redis.
-func newRedis(c *config.Config, _ *Secret, _ *zap.Logger) (limiter.Sharer, error) {
+func newRedis(c *config.Config) (limiter.Sharer, error) {
 	o, err := RedisOptions(c.Coordination)
 	if err != nil {
 		return nil, err
@@ -96,10 +96,10 @@ func secretOf(key, file string) (string, error) {
 }
 
 // newSmockron makes a Sharer that uses masters.
-func newSmockron(c *config.Config, secret *Secret, _ *zap.Logger) (limiter.Sharer, error) {
+func newSmockron(c *config.Config, secret *Secret) limiter.Sharer {
 	return smockron.NewGatekeeper(smockron.GatekeeperOptions{
 		Routes: routes(c), Now: time.Now, Carries: secret != nil,
-	}), nil
+	})
 }
 
 // routes returns the domains that this instance reports to masters: those in the configuration, or one for each
