@@ -273,7 +273,7 @@ func isPortSuffix(s string) bool {
 		return false
 	}
 	if s[1] == '_' {
-		return len(s) > 2 && isToken(s[1:])
+		return len(s) > 2 && IsToken(s[1:])
 	}
 	for i := 1; i < len(s); i++ {
 		if !isDigit(s[i]) {

@@ -32,8 +32,8 @@ func digest(text string) [sha256.Size]byte {
 	return sha256.Sum256(scratch[:copy(scratch[:], text)])
 }
 
-// isToken reports whether s is a token (RFC 9110, 5.6.2), such as the name of a header.
-func isToken(s string) bool {
+// IsToken reports whether s is a token (RFC 9110, 5.6.2), such as the name of a header.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if isLetter(c) || isDigit(c) {

@@ -176,12 +176,8 @@ func (c *draftClass) said() string {
 
 // headerName reads the name of an HTTP header (RFC 9110, 5.1: a token).
 func headerName() form.Scalar[string] {
-	odd := func(c rune) bool {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	}
 	return form.Text(func(text string) (string, error) {
-		if text == "" || len(text) > 64 || strings.ContainsFunc(text, odd) {
+		if len(text) > 64 || !classify.IsToken(text) {
 			return "", errors.New("must be the name of a request header, at most 64 characters long, such as X-Api-Key")
 		}
 		if strings.EqualFold(text, "Host") {

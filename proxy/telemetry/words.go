@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"tempomat/proxy/connlimit"
 )
 
 const (
@@ -113,12 +115,7 @@ func (w *Words) learn(now time.Time, e *Entry) {
 		return
 	}
 	asked, query, _ := strings.Cut(target, "?")
-	address := e.Client.As16()
-	head := address[:]
-	if !e.Client.Is4() {
-		head = address[:8] // the /64 counts as one address, because one client may own all of it
-	}
-	hash := maphash.Bytes(w.seed, head)
+	hash := maphash.Comparable(w.seed, connlimit.ClientOf(e.Client))
 	by, _ := w.paths.Get(maphash.String(w.seed, asked))
 	by.add(hash)
 	w.paths.Add(maphash.String(w.seed, asked), by)
