@@ -5,11 +5,9 @@ package daemon
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -87,21 +85,4 @@ func Notify(log *zap.Logger, state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		log.Warn("can't report the state to systemd", zap.String("state", state), zap.Error(err))
 	}
-}
-
-// Authorities reads certificate authorities from a PEM file. Without a file, it returns nil, which means the
-// authorities of the system. The error names the given key of the configuration.
-func Authorities(key, file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: %s contains no certificate", key, file)
-	}
-	return pool, nil
 }

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"tempomat/cmd/internal/daemon"
 	"tempomat/cmd/internal/policy"
 	"tempomat/config"
 	"tempomat/limiter"
@@ -76,11 +76,25 @@ func RedisOptions(coordination config.Coordination) (redis.Options, error) {
 	}
 	if s.TLS {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS.RootCAs, err = daemon.Authorities("coordination.redis.addresses: ca", s.CA); err != nil {
-			return o, err
+		if o.TLS.RootCAs, err = authorities(s.CA); err != nil {
+			return o, fmt.Errorf("coordination.redis.addresses: ca: %w", err)
 		}
 	}
 	return o, nil
+}
+
+// authorities reads certificate authorities from a PEM file. Without a file, it returns nil, which means the
+// authorities of the system.
+func authorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s contains no certificate", file)
+	}
+	return pool, err
 }
 
 // secretOf reads a secret from its file. If no file is configured, the secret is empty.
