@@ -21,16 +21,17 @@ import (
 
 // Authority describes the authority that issues certificates, and lists the hosts that need them.
 type Authority struct {
-	Hosts     []string       // host names in lower case
-	Directory string         // URL of the authority's ACME directory
-	Roots     *x509.CertPool // roots for the authority's own certificate; nil: the system's
-	Storage   string         // directory for certificates, keys and the account
+	Hosts     []string // host names in lower case
+	Directory string   // URL of the authority's ACME directory
+	Storage   string   // directory for certificates, keys and the account
 	// HTTP and TLS are the addresses on which this process listens without and with TLS. Port 0 means that it
 	// doesn't. The authority connects to ports 80 and 443, which may be forwarded to these addresses.
 	HTTP, TLS net.TCPAddr
-	// Check is the pause between two checks for certificates that must be renewed; 0: 10 minutes.
-	Check time.Duration
-	Log   *zap.Logger
+	Log       *zap.Logger
+
+	// Tests set these.
+	roots *x509.CertPool // roots for the authority's own certificate; nil: the system's
+	check time.Duration  // pause between two checks for certificates that must be renewed; 0: 10 minutes
 }
 
 // Issuer gets certificates for the configured hosts from an authority (RFC 8555), with
@@ -57,7 +58,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 	var config atomic.Pointer[certmagic.Config] // atomic because the cache starts a goroutine
 	i.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return config.Load(), nil },
-		RenewCheckInterval: o.Check, Logger: o.Log,
+		RenewCheckInterval: o.check, Logger: o.Log,
 	})
 	storage := &certmagic.FileStorage{Path: o.Storage}
 	i.config = certmagic.New(i.cache, certmagic.Config{
@@ -66,7 +67,7 @@ func NewIssuer(o Authority) (*Issuer, error) {
 		OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	i.acme = certmagic.NewACMEIssuer(i.config, certmagic.ACMEIssuer{
-		CA: o.Directory, Agreed: true, TrustedRoots: o.Roots, Logger: o.Log,
+		CA: o.Directory, Agreed: true, TrustedRoots: o.roots, Logger: o.Log,
 		ListenHost: hostOf(o.HTTP, o.TLS), AltHTTPPort: o.HTTP.Port, AltTLSALPNPort: o.TLS.Port,
 		DisableHTTPChallenge: o.HTTP.Port == 0, DisableTLSALPNChallenge: o.TLS.Port == 0,
 	})

@@ -116,7 +116,7 @@ func TestDamaged(t *testing.T) {
 func TestEndWithoutAnswer(t *testing.T) {
 	certificate, key := testkit.NewAuthority(t).Issue(t, time.Now().AddDate(2, 0, 0), "site.example")
 	o, _, accept := silent(t, certificate, key)
-	o.Check = time.Millisecond
+	certificates.Set(&o, nil, time.Millisecond)
 	issuer, err := certificates.NewIssuer(o)
 	testkit.Must(t, err)
 	accept() // waits for a check that asks when to renew the certificate

@@ -45,9 +45,9 @@ func renewsUnderLoad(t *testing.T, hosts []string, plain bool) bool {
 	s := listen(t)
 	p := pebbletest.Start(t, s.port(s.plain).Port, s.port(s.secure).Port, valid)
 	o := certificates.Authority{
-		Hosts: hosts, Directory: p.Directory, Roots: p.Roots,
-		Storage: storage(t), TLS: s.port(s.secure), Check: check,
+		Hosts: hosts, Directory: p.Directory, Storage: storage(t), TLS: s.port(s.secure),
 	}
+	certificates.Set(&o, p.Roots, check)
 	if plain {
 		o.HTTP, o.TLS = s.port(s.plain), net.TCPAddr{}
 	}

@@ -27,7 +27,7 @@ const attested = 4
 // Limits returns the limiter's policy.
 func Limits(c *config.Config) limiter.Policy {
 	p := limiter.Policy{
-		Mode:    modeOf(c.Throttle.Mode, limiter.Fair),
+		Mode:    modeOf(c.Throttle.Mode),
 		Shadow:  c.Throttle.Shadow,
 		MaxHold: c.Throttle.MaxHold,
 		MaxHeld: min(max(maxHeld, int(maxHeldPerCPU*CPUs(c))), mostHeld),
@@ -54,14 +54,14 @@ func Limits(c *config.Config) limiter.Policy {
 	return p
 }
 
-// modeOf returns the mode with that name, or the given default.
-func modeOf(name string, all limiter.Mode) limiter.Mode {
-	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative, limiter.Cap, limiter.Fair} {
+// modeOf returns the mode with that name.
+func modeOf(name string) limiter.Mode {
+	for _, m := range []limiter.Mode{limiter.Observe, limiter.Cooperative, limiter.Cap} {
 		if m.String() == name {
 			return m
 		}
 	}
-	return all
+	return limiter.Fair
 }
 
 // workersOf returns the fraction of the workers that each key of a class may hold, not counting those that

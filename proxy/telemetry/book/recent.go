@@ -22,11 +22,11 @@ const (
 // people ask about. Each of the two kinds has 64 rings. All requests from a client go to the same ring, so one
 // client can displace at most 1/64 of the others.
 type recent struct {
-	ofPeople, ofOthers, redirected [recentRings]ring[telemetry.Entry]
+	ofPeople, ofOthers, redirected [recentRings]ring
 }
 
 // rings returns the rings for an entry's kind.
-func (r *recent) rings(e *telemetry.Entry) *[recentRings]ring[telemetry.Entry] {
+func (r *recent) rings(e *telemetry.Entry) *[recentRings]ring {
 	switch {
 	case e.Outcome == telemetry.Redirected:
 		return &r.redirected
@@ -37,7 +37,7 @@ func (r *recent) rings(e *telemetry.Entry) *[recentRings]ring[telemetry.Entry] {
 }
 
 func (r *recent) add(client uint64, e *telemetry.Entry) {
-	r.rings(e)[client%recentRings].add(*e, ringRows)
+	r.rings(e)[client%recentRings].add(*e)
 }
 
 // isNotable reports whether people may ask what happened to a request.

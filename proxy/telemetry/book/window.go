@@ -97,18 +97,17 @@ func (w *window) last(seconds int) (s *sums, long float64) {
 	return s, max(1, w.at-float64(from))
 }
 
-// ring keeps the rows that were added last.
-type ring[T any] struct {
-	rows []T
+// ring keeps the rows that were added last, at most ringRows.
+type ring struct {
+	rows []telemetry.Entry
 	next int // index of the oldest row, which the next one replaces when the ring is full
 }
 
-// add adds a row. most is the capacity of the ring.
-func (r *ring[T]) add(x T, most int) {
-	if len(r.rows) < most {
+func (r *ring) add(x telemetry.Entry) {
+	if len(r.rows) < ringRows {
 		r.rows = append(r.rows, x)
 		return
 	}
 	r.rows[r.next] = x
-	r.next = (r.next + 1) % most
+	r.next = (r.next + 1) % ringRows
 }
