@@ -71,7 +71,7 @@ func TestSplitHealsWithoutConfiguredPeers(t *testing.T) {
 func TestKeysRotate(t *testing.T) {
 	former, latter := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
 	r := newReal()
-	r.options.Keys = [][]byte{former}
+	r.options.Keys, r.options.Logf = [][]byte{former}, func(string, ...any) {} // only with Logf are foreign keys noticed
 	cars := []*sidecar{r.start(t), r.start(t)}
 	together(t, cars...)
 	for i, keys := range [][][]byte{{former, latter}, {latter, former}, {latter}} {
@@ -82,8 +82,11 @@ func TestKeysRotate(t *testing.T) {
 			testkit.Eventually(t, "a charge arrives in "+name, func() bool { return cars[1-j].level(name) < 0 })
 		}
 	}
+	for _, c := range cars {
+		c.foreign.Store(0)
+	}
 	old := r.start(t)
-	time.Sleep(time.Second) // time in which the instance could join, although it may not
+	testkit.Eventually(t, "an instance rejects the old key", func() bool { return cars[0].foreign.Load()+cars[1].foreign.Load() > 0 })
 	if old.State().Sidecars != 1 || cars[0].State().Sidecars != 2 {
 		t.Error("an instance with only the old key has joined")
 	}
