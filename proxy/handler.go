@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
@@ -253,6 +254,9 @@ func (h *Handler) recycle(x *exchange) {
 // classify determines the client and its classes.
 func (x *exchange) classify() {
 	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
+	if x.client.conn.local == x.life.Who.Client && x.isOwn() { // a visitor's page may wait for the answer, and holds a worker meanwhile
+		x.life.Who.Evidence, x.life.Who.Standing = x.life.Who.Evidence|classify.Attested, classify.MostStanding
+	}
 	if x.life.Who.TrustedPeer {
 		x.given = givenID(x.request.Header)
 		x.id = x.given

@@ -191,6 +191,19 @@ func TestOwnCallsRun(t *testing.T) {
 	}
 }
 
+// TestOwnCallsGoFirst: a call of the site to itself has the largest share.
+func TestOwnCallsGoFirst(t *testing.T) {
+	for client, want := range map[string]float64{"198.51.100.80": 8, "192.0.2.1": 1} {
+		inBubble(t, client, func(t *testing.T) {
+			r := startOn(t, memory(), memory(), http.HandlerFunc(site), fairly)
+			r.do(newClient(r.front.from(client), false), request(t, nil, "GET /light"))
+			if c := r.row().Client; c == nil || c.Standing != want {
+				t.Errorf("the client is %+v, want standing %g", c, want)
+			}
+		})
+	}
+}
+
 // TestNoHoldAfterAnUpgrade: an idle upgraded connection that is closed takes no place in the waiting room.
 func TestNoHoldAfterAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

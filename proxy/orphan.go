@@ -154,7 +154,7 @@ func (x *exchange) abandon() {
 }
 
 // isOwn reports whether the request is a call of the site to itself, such as WordPress's to wp-cron.php: its
-// client's address is the one at which this machine accepted the connection. Such clients disconnect at once,
+// client's address is the one at which this machine accepted the connection. Many such clients disconnect at once,
 // because they don't need the answer. Loopback addresses and forwarded requests don't count, because a proxy on
 // this machine uses them for visitors.
 func (x *exchange) isOwn() bool {
