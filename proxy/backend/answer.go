@@ -179,7 +179,7 @@ func (a *Answer) Tunnel() *Tunnel {
 	said := bytes.Clone(a.buffer.Take(a.buffer.Buffered()))
 	a.pool.memory.Put(a.memory)
 	a.memory, a.end = nil, http.ErrBodyReadAfterClose
-	a.conn.unlimit()
+	_ = a.conn.SetReadDeadline(time.Time{}) // fails only if the connection is closed; reading then fails too
 	return &Tunnel{Conn: a.conn, rest: io.MultiReader(bytes.NewReader(said), a.conn.Conn)}
 }
 

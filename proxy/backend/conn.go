@@ -31,7 +31,7 @@ type Conn struct {
 
 	mu       sync.Mutex // guards the fields below
 	due      time.Time  // time limit for the head of the answer; zero: none
-	deadline time.Time  // deadline of the connection: never later than due, and extended to due when it passes; zero: none
+	deadline time.Time  // deadline of the connection: never later than due, and replaced by due when it passes; zero: none
 	answered bool       // whether the answer's head has arrived while the request's body is still being sent
 	closed   bool
 }
@@ -124,11 +124,11 @@ func (c *Conn) extendLocked() {
 	_ = c.SetReadDeadline(c.deadline) // fails only if the connection is closed; reading then fails too
 }
 
-// extend sets the deadline to due. It returns false if the deadline is already due.
+// extend sets the deadline to due. It returns false if the time limit is over.
 func (c *Conn) extend() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.due.After(c.deadline) {
+	if !c.due.IsZero() && !c.due.After(c.deadline) {
 		return false
 	}
 	c.extendLocked()
@@ -165,14 +165,11 @@ func (c *Conn) head() {
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// unlimit removes the time limit.
+// unlimit removes the time limit. Like limitLocked, it keeps the deadline until it passes.
 func (c *Conn) unlimit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.deadline.IsZero() {
-		c.due = time.Time{}
-		c.extendLocked()
-	}
+	c.due = time.Time{}
 }
 
 // Close closes the connection. It may be called again.

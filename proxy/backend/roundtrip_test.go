@@ -114,6 +114,40 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestLateBodiesCostNoDeadline: requests over one connection share a deadline, even if the bodies of their answers come
+// after the heads.
+func TestLateBodiesCostNoDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serveVirtual(t, func(c net.Conn, br *bufio.Reader) {
+			for _, err := http.ReadRequest(br); err == nil; _, err = http.ReadRequest(br) {
+				_, _ = io.WriteString(c, strings.TrimSuffix(hello, "hello"))
+				time.Sleep(time.Millisecond)
+				_, _ = io.WriteString(c, "hello")
+			}
+		})
+		p, n := s.pool(time.Minute), 0
+		p.dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := s.dial(ctx)
+			return counted{c, &n}, err
+		}
+		for range 3 {
+			warm(t, p)
+		}
+		testkit.Same(t, 1, n, "deadlines were set")
+	})
+}
+
+// counted counts the read deadlines of a connection.
+type counted struct {
+	net.Conn
+	deadlines *int
+}
+
+func (c counted) SetReadDeadline(at time.Time) error {
+	*c.deadlines++
+	return c.Conn.SetReadDeadline(at)
+}
+
 func large() *Request {
 	return &Request{Method: "POST", Target: "/", Length: 1 << 20, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", 1<<20)))}
 }
