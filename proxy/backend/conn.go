@@ -228,18 +228,19 @@ func (c *Conn) noteReset(err error) {
 // Call is the current request of one client to the backend. Another goroutine can cancel it. The client's
 // next request uses the same Call. Cancel may be called at any time.
 type Call struct {
-	mu        sync.Mutex // guards the fields below
-	conn      *Conn      // connection in use; nil: none
-	had       bool       // whether the request has had a connection
-	stop      context.CancelFunc
-	cancelled bool
+	cancelled atomic.Bool // changes only while mu is held
+
+	mu   sync.Mutex // guards the fields below
+	conn *Conn      // connection in use; nil: none
+	had  bool       // whether the request has had a connection
+	stop context.CancelFunc
 }
 
 // Cancel abandons the current request, and closes the connection that it uses.
 func (c *Call) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled = true
+	c.cancelled.Store(true)
 	if c.stop != nil {
 		c.stop()
 	}
@@ -252,7 +253,8 @@ func (c *Call) Cancel() {
 func (c *Call) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cancelled, c.had = false, false
+	c.cancelled.Store(false)
+	c.had = false
 }
 
 // use sets the connection in use; nil: none. It returns false if the request was cancelled.
@@ -261,10 +263,11 @@ func (c *Call) use(conn *Conn) bool {
 	defer c.mu.Unlock()
 	c.conn = conn
 	c.had = c.had || conn != nil
-	if c.cancelled && conn != nil {
+	cancelled := c.cancelled.Load()
+	if cancelled && conn != nil {
 		_ = conn.Close()
 	}
-	return !c.cancelled
+	return !cancelled
 }
 
 // Conn returns the connection that the current request uses, or nil.
@@ -289,18 +292,12 @@ func (c *Call) WasAsked() bool {
 	return c.had
 }
 
-func (c *Call) isCancelled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cancelled
-}
-
 // dial opens a connection, unless the request is cancelled in the meantime.
 func (c *Call) dial(d Dial) (*Conn, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.mu.Lock()
-	if c.stop = stop; c.cancelled {
+	if c.stop = stop; c.cancelled.Load() {
 		stop()
 	}
 	c.mu.Unlock()

@@ -52,10 +52,6 @@ var errUnasked = errors.New("the backend sent bytes without a request")
 // to its end or close it. If the call was cancelled, the error is context.Canceled. Connection errors come
 // from package net.
 func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
-	if call.isCancelled() {
-		r.drop()
-		return nil, context.Canceled
-	}
 	c := p.newestIdle(r)
 	for {
 		reused := c != nil
@@ -81,7 +77,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 			continue
 		}
 		_ = c.Close() // the answer is malformed or missing, so the connection can't be used again
-		if !reused || !nothing || !r.mayBeRepeated() || call.isCancelled() {
+		if !reused || !nothing || !r.mayBeRepeated() || call.cancelled.Load() {
 			r.drop()
 			return nil, call.why(err)
 		}
@@ -91,7 +87,7 @@ func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 
 // why returns the error of a request: context.Canceled if the request was cancelled.
 func (c *Call) why(err error) error {
-	if c.isCancelled() {
+	if c.cancelled.Load() {
 		return context.Canceled
 	}
 	return err

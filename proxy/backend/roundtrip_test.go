@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,17 +210,18 @@ func TestIsOpening(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, stage := range []string{"dialling", "before the head", "in the body"} {
 		call, reached, end := &Call{}, make(chan struct{}), make(chan struct{})
+		reach := sync.OnceFunc(func() { close(reached) })
 		text := map[string]string{"in the body": "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"}[stage]
 		s := serve(t, func(c net.Conn, br *bufio.Reader) {
 			_, _ = http.ReadRequest(br)
 			_, _ = io.WriteString(c, text)
-			close(reached)
+			reach()
 			<-end
 		})
 		p := s.pool(0)
 		if stage == "dialling" {
 			p.dial = func(ctx context.Context) (net.Conn, error) {
-				close(reached)
+				reach()
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
