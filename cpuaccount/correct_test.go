@@ -39,7 +39,7 @@ func (m *machine) begin(truth float64) *Span {
 
 func (m *machine) end(s *Span) time.Duration {
 	m.spans = slices.DeleteFunc(m.spans, func(o *Span) bool { return o == s })
-	return s.End(at(m.now))
+	return s.end(at(m.now))
 }
 
 // pass lets half a second pass, and calls Correct.

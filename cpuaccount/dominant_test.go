@@ -43,6 +43,6 @@ func TestDominantResource(t *testing.T) {
 		s.Pause(at(1))
 		s.Resume(at(1 + tc.pause))
 		s.Tell(at(8), tell(tc.told))
-		testkit.Same(t, tc.want, s.End(at(8)).Seconds(), "%s: cost in s", tc.name)
+		testkit.Same(t, tc.want, s.end(at(8)).Seconds(), "%s: cost in s", tc.name)
 	}
 }

@@ -48,7 +48,7 @@ func TestTell(t *testing.T) {
 		if x := tc.want - 1; x < 2 && (s.Idle().Seconds() != 2-x || time.Duration(m.charged.Load()).Seconds() != x) {
 			t.Errorf("%s: after it, %v is charged, and the request was idle for %v", tc.name, time.Duration(m.charged.Load()), s.Idle())
 		}
-		testkit.Same(t, tc.want, s.End(at(3)).Seconds(), "%s: cost in s", tc.name)
+		testkit.Same(t, tc.want, s.end(at(3)).Seconds(), "%s: cost in s", tc.name)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTellWhilePausedAndAfterTheEnd(t *testing.T) {
 	s.Tell(at(2), told())
 	testkit.Same(t, time.Second/2, s.SoFar(at(3)), "the cost while paused")
 	s.Resume(at(3))
-	testkit.Same(t, time.Second*3/2, s.End(at(4)), "the cost after it resumed")
+	testkit.Same(t, time.Second*3/2, s.end(at(4)), "the cost after it resumed")
 	s.Tell(at(5), told())
 	testkit.Same(t, time.Second*3/2, s.SoFar(at(5)), "the cost after the end")
 }
@@ -78,7 +78,7 @@ func FuzzTell(f *testing.F) {
 		m.Begin(at(0), &s)
 		h := http.Header{CostHeader: {told}}
 		s.Tell(at(1), h)
-		if got := s.End(at(1)); got < 0 || got > 2*time.Second || len(h) != 0 {
+		if got := s.end(at(1)); got < 0 || got > 2*time.Second || len(h) != 0 {
 			t.Errorf("%q became %s, the header %v", told, got, h)
 		}
 	})

@@ -75,16 +75,6 @@ func (s *Span) Lost(now time.Time) {
 	}
 }
 
-// Served records that the backend has answered. If no worker had accepted the request before the last Reading,
-// the time since that Reading is estimated.
-func (s *Span) Served(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.going && s.isExact && !s.waited.IsZero() {
-		s.loseLocked(now)
-	}
-}
-
 func (s *Span) loseLocked(now time.Time) {
 	s.isExact, s.shown = false, s.cpu
 	was := s.unitsLocked()

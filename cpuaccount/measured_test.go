@@ -51,7 +51,7 @@ func TestMeasured(t *testing.T) {
 			s.Measured(at(1), Reading{CPU: -time.Hour, Database: -time.Hour, Queued: -time.Hour})
 		}, 1, 0, 1, false, [sums]float64{}},
 		"after its end": {Process, func(_ *Meter, s *Span) {
-			s.End(at(1))
+			s.end(at(1))
 			s.Measured(at(2), Reading{CPU: sec(0.3)})
 		}, 2, 1, 0, true, [sums]float64{byEstimate: 1}},
 		"nobody accepted it for a while": {Process, func(_ *Meter, s *Span) {
@@ -70,7 +70,7 @@ func TestMeasured(t *testing.T) {
 			m.Begin(at(0), s)
 			c.do(m, s)
 			computes := s.Computes()
-			if got := s.End(at(c.at)); (got-sec(c.want)).Abs() > time.Microsecond || (s.Idle()-sec(c.idle)).Abs() > time.Microsecond || computes != c.computes {
+			if got := s.end(at(c.at)); (got-sec(c.want)).Abs() > time.Microsecond || (s.Idle()-sec(c.idle)).Abs() > time.Microsecond || computes != c.computes {
 				t.Errorf("it cost %v, was idle %v, computes: %t; want %+v", got, s.Idle(), computes, c)
 			}
 			got := m.Sums()
@@ -95,10 +95,10 @@ func TestWaitingToBeAcceptedHoldsNoWorker(t *testing.T) {
 		t.Errorf("it waits to be accepted, and costs %s", s.SoFar(at(10)))
 	}
 	s.Measured(at(12), Reading{CPU: sec(0.1), Unserved: sec(10)})
-	testkit.Same(t, sec(1), s.End(at(12)), "the cost of a worker held for two seconds")
+	testkit.Same(t, sec(1), s.end(at(12)), "the cost of a worker held for two seconds")
 	m.Begin(at(20), s)
 	s.Measured(at(22), Reading{CPU: sec(0.1)})
-	testkit.Same(t, sec(1), s.End(at(22)), "the cost of the next request")
+	testkit.Same(t, sec(1), s.end(at(22)), "the cost of the next request")
 }
 
 // TestUnseenRequestsAreEstimated: a request that was waiting for acceptance in the last Reading is answered, or
@@ -110,19 +110,19 @@ func TestUnseenRequestsAreEstimated(t *testing.T) {
 		want  float64
 		exact bool
 	}{
-		"it is answered":              {func(s *Span) { s.Served(at(10.2)) }, 0.2, false},
+		"it is answered":              {func(s *Span) { s.End(at(10.2), true) }, 0.2, false},
 		"it cannot be read":           {func(s *Span) { s.Lost(at(10.1)) }, 0.2, false},
 		"it waits still":              {func(*Span) {}, 0, true},
-		"it was looked at, and is":    {func(s *Span) { s.SoFar(at(10.15)); s.Served(at(10.2)) }, 0.2, false},
-		"it was read, and is":         {func(s *Span) { s.Measured(at(10.2), Reading{CPU: sec(0.05), Unserved: sec(10)}); s.Served(at(10.2)) }, 0.05, true},
-		"it was looked at before":     {func(s *Span) { s.SoFar(at(10.1)); s.Measured(at(10.05), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
-		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Waits: true}); s.Served(at(10.2)) }, 0.1, false},
+		"it was looked at, and is":    {func(s *Span) { s.SoFar(at(10.15)); s.End(at(10.2), true) }, 0.2, false},
+		"it was read, and is":         {func(s *Span) { s.Measured(at(10.2), Reading{CPU: sec(0.05), Unserved: sec(10)}); s.End(at(10.2), true) }, 0.05, true},
+		"it was looked at before":     {func(s *Span) { s.SoFar(at(10.1)); s.Measured(at(10.05), Reading{Waits: true}); s.End(at(10.2), true) }, 0.1, false},
+		"it waits, as was seen twice": {func(s *Span) { s.Measured(at(10.1), Reading{Waits: true}); s.End(at(10.2), true) }, 0.1, false},
 	} {
 		m, s := NewMeter(Process, 2), new(Span)
 		m.Begin(at(0), s)
 		s.Measured(at(10), Reading{Waits: true})
 		c.do(s)
-		if got := s.End(at(10.2)); (got-sec(c.want)).Abs() > time.Microsecond || (s.mostlyLocked() != byEstimate) != c.exact {
+		if got := s.end(at(10.2)); (got-sec(c.want)).Abs() > time.Microsecond || (s.mostlyLocked() != byEstimate) != c.exact {
 			t.Errorf("%s: it costs %s, mostly by source %d; want %+v", name, got, s.mostlyLocked(), c)
 		}
 	}
@@ -153,8 +153,8 @@ func TestRequestsBySource(t *testing.T) {
 		m, s := NewMeter(c.source, 2), new(Span)
 		m.Begin(at(0), s)
 		c.do(s)
-		s.End(at(2))
-		s.End(at(3))
+		s.end(at(2))
+		s.end(at(3))
 		testkit.Same(t, c.want, m.Sums().Requests, "%s", name)
 	}
 }
@@ -182,12 +182,12 @@ func TestYieldingLeavesTheCPUs(t *testing.T) {
 		}
 		var s Span
 		m.Begin(at(0), &s)
-		if got := s.End(at(1)); (got - sec(c.want)).Abs() > time.Millisecond {
+		if got := s.end(at(1)); (got - sec(c.want)).Abs() > time.Millisecond {
 			t.Errorf("%s: a second costs %s, want %g s", name, got, c.want)
 		}
 		for i := range long {
 			long[i].Yield(0)
-			long[i].End(at(2))
+			long[i].end(at(2))
 			long[i].Yield(1)
 		}
 		testkit.Same(t, 0, m.load.Load(), "%s: the load while no request is present", name)
@@ -206,7 +206,7 @@ func TestLoadComesBackToNothing(t *testing.T) {
 		var before Sums
 		now, all, there := 0.0, time.Duration(0), map[*Span]bool{}
 		end := func(s *Span) {
-			cost := s.End(at(now))
+			cost, _ := s.End(at(now), rapid.Bool().Draw(t, "served"))
 			if cost < 0 || cost > sec(2*now+1) {
 				t.Errorf("a request cost %s in %g s of two CPUs", cost, now)
 			}
@@ -219,7 +219,7 @@ func TestLoadComesBackToNothing(t *testing.T) {
 			now += float64(rapid.IntRange(0, 500).Draw(t, "ms")) / 1000
 			s := &spans[rapid.IntRange(0, len(spans)-1).Draw(t, "which")]
 			part := rapid.Float64Range(-1, 2).Draw(t, "part")
-			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "database", "waits", "lost", "served", "sofar"}).Draw(t, "call") {
+			switch rapid.SampledFrom([]string{"begin", "end", "assume", "pause", "resume", "yield", "measured", "database", "waits", "lost", "sofar"}).Draw(t, "call") {
 			case "begin":
 				end(s) // the span is then used again
 				m.Begin(at(now), s)
@@ -242,8 +242,6 @@ func TestLoadComesBackToNothing(t *testing.T) {
 				s.Measured(at(now), Reading{Waits: true})
 			case "lost":
 				s.Lost(at(now))
-			case "served":
-				s.Served(at(now))
 			default:
 				s.SoFar(at(now))
 			}

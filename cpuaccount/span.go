@@ -83,23 +83,27 @@ func (s *Span) SoFar(now time.Time) time.Duration {
 	return s.costLocked()
 }
 
-// End ends the span and returns the cost. Later calls change nothing.
-func (s *Span) End(now time.Time) time.Duration {
+// End ends the span. It returns the cost, and how long the request has held its worker without computing. If the
+// backend has answered (served), but no worker had accepted the request before the last Reading, the time since that
+// Reading is estimated. Later calls change nothing.
+func (s *Span) End(now time.Time, served bool) (cost, idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.going {
-		return s.costLocked()
+	if s.going {
+		if served && s.isExact && !s.waited.IsZero() {
+			s.loseLocked(now)
+		}
+		s.advanceLocked(now)
+		if s.pauses == 0 {
+			s.joinLocked(-1)
+		}
+		s.going = false
+		s.sumUpLocked()
 	}
-	s.advanceLocked(now)
-	if s.pauses == 0 {
-		s.joinLocked(-1)
-	}
-	s.going = false
-	s.sumUpLocked()
-	return s.costLocked()
+	return s.costLocked(), s.idle
 }
 
-// Idle returns how long the request has held its worker without computing.
+// Idle returns how long the request has held its worker without computing so far.
 func (s *Span) Idle() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

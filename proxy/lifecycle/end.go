@@ -42,15 +42,12 @@ func (l *Life) Settle(now time.Time, done, broken bool) bool {
 	if !first {
 		return false
 	}
-	if done {
-		l.span.Served(now)
-	}
-	l.Cost = l.span.End(now)
-	if l.ticket == nil {
+	var idle time.Duration
+	if l.Cost, idle = l.span.End(now, done); l.ticket == nil {
 		return true
 	}
 	if done {
-		l.gate.Guess.Learn(now, l.kind, l.Cost, l.span.Idle())
+		l.gate.Guess.Learn(now, l.kind, l.Cost, idle)
 	} else if l.IsOrphan() || broken {
 		l.Cost = max(l.Cost, l.Guess)
 	}
@@ -68,7 +65,8 @@ func (l *Life) Linger(now time.Time) bool {
 	if l.over || l.ticket == nil {
 		return false
 	}
-	l.Cost = max(l.span.End(now), l.Guess)
+	cost, _ := l.span.End(now, false)
+	l.Cost = max(cost, l.Guess)
 	return true
 }
 
