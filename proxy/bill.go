@@ -187,9 +187,6 @@ func (h *Handler) loseAll(now time.Time) {
 // readLast reads the CPU time of a request's worker when the request ends, if the worker is known. It is
 // not known for requests that end before Bill looks.
 func (x *exchange) readLast(now time.Time) {
-	if x.kernel.billed.ended.Swap(true) {
-		return
-	}
 	if now.Sub(x.backend.since) < leastBilled {
 		return
 	}

@@ -68,8 +68,9 @@ type backendSide struct {
 	asked   asked
 	relay   relay
 	work    work
-	lingers bool      // whether the request lingers; see linger
-	until   time.Time // when the request stops lingering
+	settled atomic.Bool // whether settle was called
+	lingers bool        // whether the request lingers; see linger
+	until   time.Time   // when the request stops lingering
 }
 
 // kernelSide holds the kernel's data about the process that serves the request, and the priority of this
@@ -236,10 +237,9 @@ type work struct {
 	stream bool                 // whether the answer is an event stream or an upgraded connection, which may never end
 }
 
-// billed is the known data about the process that serves a request. Except for ended, number and text, it may
-// be used only within Roster.Each and Entry.Exclusively.
+// billed is the known data about the process that serves a request. Except for number and text, it may be used
+// only within Roster.Each and Entry.Exclusively.
 type billed struct {
-	ended    atomic.Bool // whether the last reading was taken
 	number   host.Number
 	text     string // number as text
 	work     *host.Work

@@ -138,7 +138,6 @@ func (h *Handler) forward(x *exchange) {
 // backendEnded runs when forward ends, even by a panic. If the backend has finished, the request is already
 // settled.
 func (h *Handler) backendEnded(x *exchange) {
-	now := time.Now()
 	switch {
 	case x.log.outcome == telemetry.BackendSlow, x.log.outcome == telemetry.BackendDown: // the backend failed before the client disconnected
 	case x.backend.work.late.Load():
@@ -146,7 +145,10 @@ func (h *Handler) backendEnded(x *exchange) {
 	case x.gone():
 		x.log.outcome = telemetry.ClientGone
 	}
-	if !h.linger(now, x) {
+	if x.backend.settled.Load() {
+		return
+	}
+	if now := time.Now(); !h.linger(now, x) {
 		h.settle(now, x, x.log.outcome == telemetry.Answered)
 	}
 }

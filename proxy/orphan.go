@@ -34,6 +34,9 @@ func (x *exchange) stream(now time.Time) {
 // settle ends the backend's part of a request: the backend has finished (done), or the proxy has given up
 // waiting for it. Only the first call has an effect.
 func (h *Handler) settle(now time.Time, x *exchange, done bool) {
+	if x.backend.settled.Swap(true) {
+		return
+	}
 	x.readLast(now)
 	if x.life.Settle(now, done, x.client.body.broken.Load()) {
 		x.listed.Remove()
