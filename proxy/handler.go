@@ -177,6 +177,7 @@ func (h *Handler) hold(x *exchange) {
 // finish removes the request from the limiter and records it.
 func (h *Handler) finish(x *exchange) {
 	now := time.Now()
+	x.client.writer.renew(now) // the server still sends the end of the response
 	x.client.body.end(now)
 	x.leaveHead()
 	if !x.backend.lingers {

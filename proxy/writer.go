@@ -82,14 +82,13 @@ func (w *writer) FlushError() error {
 	return w.unmetered(w.served.FlushError)
 }
 
-// release writes the part that was held back. The server then sends the end of the response.
+// release writes the part that was held back.
 func (w *writer) release() {
 	_ = w.releaseTail() // if that fails, the server notices that the client has disconnected
 	if w.tail != nil {
 		w.x.handler.pieces.put(w.tail[:tailSize])
 		w.tail = nil
 	}
-	w.renew(time.Now())
 }
 
 func (w *writer) releaseTail() error {
