@@ -96,15 +96,17 @@ func (g *Estimator) look(now time.Time, k *Kind, q *question) {
 	g.match(q)
 }
 
-// Ask counts a request. If requests with a feature are frequent and rarely answered, Of is cautious about
-// that feature.
-func (g *Estimator) Ask(k Kind) {
-	g.Hash(&k)
-	for _, feature := range k.hashes.features() {
-		if g.kinds.answers(feature) < least {
+// Ask counts a request, and returns what Of returns. If requests with a feature are frequent and rarely answered,
+// Of is cautious about that feature.
+func (g *Estimator) Ask(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
+	var q question
+	g.look(now, &k, &q)
+	for i, feature := range q.features() {
+		if q.views[i].n < least {
 			g.asked.ask(feature)
 		}
 	}
+	return g.guess(&k, &q)
 }
 
 // Unask takes back an Ask, for a request that was rejected or redirected for reasons other than its cost.
@@ -125,6 +127,11 @@ func (g *Estimator) Unask(k Kind) {
 func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bool) {
 	var q question
 	g.look(now, &k, &q)
+	return g.guess(&k, &q)
+}
+
+// guess is Of for a question whose known costs were found.
+func (g *Estimator) guess(k *Kind, q *question) (cost, idle time.Duration, sure bool) {
 	x, waits, sure, vouched := q.cost(), q.idle, q.believed, false
 	expected := x
 	if own, ok := g.perClient.find(mix(q.client, q.feature)); ok {
@@ -142,9 +149,9 @@ func (g *Estimator) Of(now time.Time, k Kind) (cost, idle time.Duration, sure bo
 	if over := float64(q.over); beyond(over, expected) && !vouched {
 		x, sure = max(x, over), false
 	}
-	if sure = sure && !q.uncertain && !g.rarelyAnswered(&q); !sure {
-		running, idle := g.unanswered(&q)
-		x, waits = max(x, running, g.novel(&k, &q)), max(waits, idle)
+	if sure = sure && !q.uncertain && !g.rarelyAnswered(q); !sure {
+		running, idle := g.unanswered(q)
+		x, waits = max(x, running, g.novel(k, q)), max(waits, idle)
 	}
 	return max(floor, seconds(x)), seconds(float64(waits)), sure
 }

@@ -122,7 +122,7 @@ func TestUntried(t *testing.T) {
 		if _, _, sure := g.Of(at(0), home); sure != (i < least) {
 			t.Errorf("asked %d times: sure %t", i, sure)
 		}
-		g.Ask(home)
+		g.Ask(at(0), home)
 	}
 	for i := range least {
 		g.Learn(at(0), Kind{Shape: home.Shape, URL: home.URL, Client: fmt.Sprint(i)}, 20*time.Millisecond, 0)
@@ -137,12 +137,12 @@ func TestSentAwayIsNotUntried(t *testing.T) {
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/page?n", URL: "/page?n=1", Client: "me"}
 	for range 2 * least {
-		g.Ask(k)
+		g.Ask(at(0), k)
 		g.Unask(k)
 	}
 	expectEstimate(t, g, 0, k, 20*time.Millisecond, true)
 	for range least {
-		g.Ask(k)
+		g.Ask(at(0), k)
 	}
 	if _, _, sure := g.Of(at(0), k); sure {
 		t.Error("often requested, never answered, but still sure")
@@ -161,7 +161,7 @@ func TestUntriedByAKnownClient(t *testing.T) {
 		if _, _, sure := g.Of(at(0), dear); sure != (i < least) {
 			t.Errorf("asked %d times, never answered: sure %t", i, sure)
 		}
-		g.Ask(dear)
+		g.Ask(at(0), dear)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestAnsweredIsTried(t *testing.T) {
 	others(g, "/page?n", 20*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond)
 	k := Kind{Shape: "/page?n", URL: "/page?n=1", Client: "me"}
 	for range 2 * least {
-		g.Ask(k)
+		g.Ask(at(0), k)
 		expectEstimate(t, g, 0, k, 20*time.Millisecond, true)
 		g.Learn(at(0), k, 20*time.Millisecond, 0)
 	}
@@ -260,10 +260,10 @@ func TestInventedKindsPushNoneOut(t *testing.T) {
 		invented = 40_000
 	}
 	for i := range invented {
-		g.Ask(Kind{Shape: fmt.Sprint("/invented/", i), URL: fmt.Sprint("/invented/", i, "?x"), Client: fmt.Sprint(i)})
+		g.Ask(at(0), Kind{Shape: fmt.Sprint("/invented/", i), URL: fmt.Sprint("/invented/", i, "?x"), Client: fmt.Sprint(i)})
 		g.Learn(at(0), Kind{Shape: fmt.Sprint("/invented/", i), URL: fmt.Sprint("/invented/", i, "?x"), Client: fmt.Sprint(i)}, time.Second, 0)
 		if i%100 == 0 {
-			g.Ask(page("/real"))
+			g.Ask(at(0), page("/real"))
 			g.Learn(at(0), Kind{Shape: "/real", Client: fmt.Sprint("reader ", i)}, 20*time.Millisecond, 0)
 		}
 	}

@@ -146,7 +146,7 @@ func TestKnown(t *testing.T) {
 	if got := g.Known(at(0), k); got.Answers != 0 || got.Sure || got.Overran || got.Cost != first {
 		t.Errorf("of nothing: %+v", got)
 	}
-	g.Ask(k)
+	g.Ask(at(0), k)
 	testkit.Same(t, 1, g.Known(at(0), k).Asked, "times asked for")
 	g.Learn(at(0), k, time.Second, 0)
 	others(g, "/a", time.Second, time.Second, time.Second)

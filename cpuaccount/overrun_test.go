@@ -95,7 +95,7 @@ func TestNeverAnswered(t *testing.T) {
 		{least, "stream", time.Second, time.Second},
 	} {
 		for range c.asked {
-			g.Ask(k(c.route))
+			g.Ask(at(0), k(c.route))
 		}
 		kind := k(c.route)
 		kind.Client = "me"

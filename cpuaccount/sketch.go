@@ -49,17 +49,6 @@ func (s *sketch) find(hash uint64, by *asker, v *view) {
 	sh.mu.Unlock()
 }
 
-// answers returns the number of answers to requests with a feature.
-func (s *sketch) answers(hash uint64) (n uint16) {
-	sh := s.shard(hash)
-	sh.mu.Lock()
-	if i, ok := sh.index[hash]; ok {
-		n = sh.kinds[i].all.n
-	}
-	sh.mu.Unlock()
-	return n
-}
-
 // any returns the estimate of all answers that fell into a feature's shard.
 func (s *sketch) any(hash uint64) estimate {
 	sh := s.shard(hash)

@@ -61,7 +61,7 @@ func TestOneVisitor(t *testing.T) {
 			if k == me("search", n) {
 				cost = 400 * time.Millisecond
 			}
-			g.Ask(k)
+			g.Ask(at(0), k)
 			g.Learn(at(float64(n)), k, cost, 0)
 		}
 	}

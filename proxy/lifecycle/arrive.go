@@ -35,8 +35,7 @@ func (l *Life) Arrive(now time.Time, uploads bool) {
 	l.uploads = uploads
 	l.kind = l.Kind()
 	l.gate.Guess.Hash(&l.kind)
-	l.gate.Guess.Ask(l.kind)
-	e := l.estimate(now)
+	e := l.estimate(now, l.gate.Guess.Ask)
 	l.Guess, l.idle, l.sure = e.Guess, e.Idle, e.Sure
 	client, within, others := l.Who.Identity()
 	l.ticket = l.gate.Limiter.Arrive(now, limiter.Arrival{
@@ -54,7 +53,7 @@ func (l *Life) Decided() <-chan struct{} { return l.ticket.Decided() }
 // Reguess guesses again for a waiting request, because requests of its kind may have been
 // answered since.
 func (l *Life) Reguess(now time.Time) {
-	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now))
+	l.gate.Limiter.Reguess(now, l.ticket, l.estimate(now, l.gate.Guess.Of))
 }
 
 // Admitted stores the Verdict, and reports whether the request may go to the backend. Call it after Decided.

@@ -86,17 +86,16 @@ func (l *Life) Kind() cpuaccount.Kind {
 	return k
 }
 
-// estimate returns the likely cost of the request. While the client is still sending the body, the estimate
-// always includes time in which the request holds its worker without computing, because the client decides how
-// long sending takes.
-func (l *Life) estimate(now time.Time) (e limiter.Estimate) {
-	guess := l.gate.Guess
-	e.Guess, e.Idle, e.Sure = guess.Of(now, l.kind)
+// estimate returns the likely cost of the request, according to the Estimator's method Of or Ask. While the client
+// is still sending the body, the estimate always includes time in which the request holds its worker without
+// computing, because the client decides how long sending takes.
+func (l *Life) estimate(now time.Time, guess func(time.Time, cpuaccount.Kind) (cost, idle time.Duration, sure bool)) (e limiter.Estimate) {
+	e.Guess, e.Idle, e.Sure = guess(now, l.kind)
 	switch {
 	case l.uploads:
 		e.Idle = max(e.Idle, e.Guess, leastStay)
 	case !e.Sure:
-		e.Running = guess.Running(now, l.kind)
+		e.Running = l.gate.Guess.Running(now, l.kind)
 	}
 	return e
 }
