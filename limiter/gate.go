@@ -103,8 +103,9 @@ func (g *gate) setPolicy(p *activePolicy) {
 // unlock unlocks the gate, and then wakes the goroutines whose requests were decided.
 func (g *gate) unlock() { g.decided.unlock(&g.mu) }
 
-// arrive queues a request that no cap delays, and then starts every request that may go.
-func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
+// arrive queues a request that no cap delays, and then starts every request that may go. It reports whether the
+// request waits, and no other does.
+func (g *gate) arrive(at time.Duration, t *Ticket, share float64) (waitsAlone bool) {
 	g.mu.Lock()
 	defer g.unlock()
 	t.site = g.siteOf(t.siteName)
@@ -138,6 +139,7 @@ func (g *gate) arrive(at time.Duration, t *Ticket, share float64) {
 			t.decidedAtOnce, t.decided = false, make(chan struct{})
 		}
 	}
+	return t.phase == queued && g.all.n == 1
 }
 
 // place sets the flow to which a request is charged: its client's own flow, or that of all strangers.

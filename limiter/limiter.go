@@ -114,9 +114,8 @@ func (l *Limiter) admit(at time.Duration, p *activePolicy, t *Ticket) (goes bool
 	if of := t.whole(); of != nil {
 		of.Bucket.SetStanding(at, t.clientsBehind)
 	}
-	l.gate.arrive(at, t, share)
-	if l.gate.waiting.Load() == 1 {
-		l.requestAdvance() // this is the first request that waits, so Advance must run when its longest wait ends
+	if l.gate.arrive(at, t, share) {
+		l.requestAdvance() // no other request waits, so Advance must run when its longest wait ends
 	}
 	return false
 }

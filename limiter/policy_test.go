@@ -51,12 +51,17 @@ func TestAnAddressEarnsForItsClients(t *testing.T) {
 	}
 }
 
-// TestAdvanceIsRequested: the limiter requests an Advance when the first request begins to wait at the gate.
+// TestAdvanceIsRequested: the limiter requests an Advance when the first request begins to wait at the gate, and not
+// for requests that start while it waits.
 func TestAdvanceIsRequested(t *testing.T) {
 	w := siegeOf("a", "b")
-	testkit.Ready(w.Due())                                          // requested by the new policy
-	for i, want := range []bool{false, false, true, false, false} { // the first two run
-		w.heavy("a")
+	testkit.Ready(w.Due())                                                 // requested by the new policy
+	for i, want := range []bool{false, false, true, false, false, false} { // the first two run, and the fourth, which is short
+		if i == 3 {
+			w.light("b")
+		} else {
+			w.heavy("a")
+		}
 		testkit.Same(t, want, testkit.Ready(w.Due()), "request %d: an Advance is requested", i)
 	}
 }
