@@ -192,10 +192,10 @@ func isSoundID(id string) bool {
 	return id != "" && id[0] != '-' && len(id) <= longestID
 }
 
-// isSound reports whether all backends would understand the request in the same way.
+// isSound reports whether all backends would understand the request in the same way. Package http1 has already
+// checked the method and the target of an HTTP/1 request.
 func isSound(r *http.Request) bool {
-	return http1.IsToken(r.Method) && http1.IsTarget(r.RequestURI) && isSoundHost(r) &&
-		(r.ProtoMajor < 2 || isSoundStream(r))
+	return isSoundHost(r) && (r.ProtoMajor < 2 || http1.IsToken(r.Method) && http1.IsTarget(r.RequestURI) && isSoundStream(r))
 }
 
 // isSoundHost reports whether the host is valid. An HTTP/1.0 client may omit it.
