@@ -35,7 +35,7 @@ const (
 type AccessLog struct {
 	log    *zap.Logger
 	words  *Words
-	noted  atomic.Uint64                // number of requests so far
+	usual  atomic.Uint64                // number of requests of which one in sampleEvery is logged
 	lines  [AccessAll + 1]*rate.Limiter // limit of lines for each kind of log
 	missed atomic.Uint64                // number of lines left out since the last written one
 }
@@ -52,9 +52,8 @@ func NewAccessLog(log *zap.Logger, words *Words) *AccessLog {
 
 // Note implements Recorder.
 func (l *AccessLog) Note(now time.Time, r *Record) {
-	n := l.noted.Add(1)
 	switch {
-	case !l.wants(r, n):
+	case !l.wants(r):
 	case l.lines[r.Access].AllowN(now, 1):
 		l.log.Info("request", r.fields(now, l.words, l.missed.Swap(0))...)
 	default:
@@ -62,13 +61,13 @@ func (l *AccessLog) Note(now time.Time, r *Record) {
 	}
 }
 
-// wants reports whether to log the n-th request.
-func (l *AccessLog) wants(r *Record, n uint64) bool {
+// wants reports whether to log a request.
+func (l *AccessLog) wants(r *Record) bool {
 	switch r.Access {
 	case AccessAll:
 		return true
 	case AccessSampled:
-		return r.Remarkable() || n%sampleEvery == 1
+		return r.Remarkable() || l.usual.Add(1)%sampleEvery == 1
 	case AccessOff:
 	}
 	return false
