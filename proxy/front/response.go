@@ -326,7 +326,7 @@ func (w *Response) makeHead() {
 	h := &w.r.answer
 	b := h.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
 	if !h.Has("Date") {
-		b = http1.AppendField(b, "Date", now())
+		b = http1.AppendField(b, "Date", w.conn.server.memory.now())
 	}
 	switch {
 	case w.chunked:
@@ -351,9 +351,6 @@ func (w *Response) makeHead() {
 		w.conn.server.memory.out.Put(memory)
 	}
 }
-
-// now returns the Date field for an answer without one (RFC 9110, 6.6.1).
-func now() string { return time.Now().UTC().Format(http.TimeFormat) }
 
 // decide chooses how the end of the body is marked, and whether the connection stays open.
 func (w *Response) decide() {

@@ -346,7 +346,7 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 			h.put("content-length", strconv.FormatInt(s.length, 10))
 		}
 		if !fields.Has("Date") {
-			h.put("date", now())
+			h.put("date", h.conn.server.memory.now())
 		}
 	}
 	h.endBlock(at, s.id, ends)

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -207,6 +208,24 @@ type memories struct {
 
 	frames, readings, streams sync.Pool
 	lower, canonical          spellings
+	date                      atomic.Pointer[date]
+}
+
+// date is a second as text.
+type date struct {
+	unix int64
+	text string
+}
+
+// now returns the Date field for an answer without one (RFC 9110, 6.6.1). It writes each second once.
+func (m *memories) now() string {
+	now := time.Now()
+	if d := m.date.Load(); d != nil && d.unix == now.Unix() {
+		return d.text
+	}
+	d := &date{now.Unix(), now.UTC().Format(http.TimeFormat)}
+	m.date.Store(d)
+	return d.text
 }
 
 func (m *memories) init() {
