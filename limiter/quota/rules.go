@@ -18,6 +18,7 @@ type Rules struct {
 	own     Store
 	shared  Store
 	headers Headers
+	byPath  bool // whether any rule has a path
 }
 
 // Options are the settings of Rules.
@@ -31,6 +32,7 @@ type Options struct {
 // New makes Rules from options.
 func New(o Options) *Rules {
 	r := &Rules{rules: o.Rules, own: o.Own, shared: o.Shared, headers: o.Headers}
+	r.byPath = slices.ContainsFunc(o.Rules, func(l Rule) bool { return l.Path != "" })
 	if r.shared == nil {
 		r.shared = o.Own
 	}
@@ -58,7 +60,10 @@ type Counted struct {
 // Count may wait for a shared store, but not after the context ends. If a store fails, the rule that uses the
 // store lets the request pass.
 func (r *Rules) Count(ctx context.Context, now time.Time, of Request) Counted {
-	where := spellings(of.Path)
+	var where [4]string
+	if r.byPath {
+		where = spellings(of.Path)
+	}
 	var stand standings
 	last := false
 	var room [8]int
