@@ -114,7 +114,7 @@
 //     new+shot40-parts), go before the rest. Clients with fewer answers go first (Fewest:
 //     new+dist120-samepath). Requests that have waited for less than a second go before those that have waited
 //     longer (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
-//   - For five seconds after a stranger has waited for a second, the newest of those with fewer than five
+//   - For ten seconds after a stranger has waited for a second, the newest of those with fewer than five
 //     answers goes first, because the older ones have probably given up (Newest: new+lightshot100,
 //     res-flat-13/s).
 //
@@ -188,11 +188,11 @@
 //	inheritedDebt 1/4                        Inherits
 //	faces 8                                  Faces
 //	aheadFrom 0.5 s                          Passes, Leaves
-//	usedFor 10 s                             Leaves, Kept: what counts as recent; how many workers there are
+//	usedFor 10 s                             Leaves, Kept: what counts as recent; Newest; how many workers there are
 //	longPart 1.5                             LeavesMore
 //	patience 1 s                             Stale, Newest, Distrust; Waits; Uploads
-//	impatientFor 5 s                         Newest
 //	strangerFor 30 s, strangerAnswers 5      Strangers; Newest
+//	mostAnswers 31                           Fewest
 //	strangersShare 1/2                       OthersPart
 //	strangersCredit 4                        Credit
 //	keptOf16 5, keptForKnown 2               Kept
@@ -243,7 +243,7 @@
 //	                 newcomer goes, and then the newer one of the two
 //	1.10 s      2    another newcomer arrives, and is next
 //	1.20 s      0    two pages end: this newcomer and the last of the sixteen go
-//	6.00 s      0    no wait has reached a second for 5 s: first come, first served again
+//	11.0 s      0    no wait has reached a second for 10 s: first come, first served again
 //
 // # A client holds workers
 //

@@ -471,8 +471,6 @@ const (
 	// patience is how long a stranger's request waits before the gate assumes that its client is losing
 	// patience. It is also how long light requests get no extra room after one turned out not to be light.
 	patience = time.Second
-	// impatientFor is how long the newest stranger goes first after one has lost patience.
-	impatientFor = 5 * time.Second
 	// strangersShare is the share of all strangers together, as a part of the whole machine or of the sum of all
 	// other clients' shares, whichever is larger.
 	strangersShare = 0.5
@@ -537,17 +535,18 @@ func (q *levelQueue) went(t *Ticket) {
 
 // classOf returns the class of a stranger's request; lower classes go first. Within a class, the order of
 // arrival decides. A stranger that sent back a cookie, or that requests the parts of its page, has shown that
-// it makes more than one request, so it goes earlier. Prefetches go last. All answers count, not only as
-// many as make a stranger known. Otherwise, a client that sends hundreds of requests at once would go ahead of
-// one that sends its sixth a second later.
-func classOf(t *Ticket) (class uint64) {
+// it makes more than one request, so it goes earlier. Prefetches go last. Answers count up to mostAnswers, far
+// more than the number that makes a stranger known. Otherwise, a client that sends hundreds of requests at once
+// would go ahead of one that sends its sixth a second later.
+func classOf(t *Ticket) (class uint8) {
+	const mostAnswers = 31 // five bits
 	if t.prefetch {
-		class |= 1 << 63
+		class |= 1 << 7
 	}
 	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
-		class |= 1 << 62
+		class |= 1 << 6
 	}
-	class |= uint64(t.client.answers+t.client.running) << 1 //nolint:gosec // not negative
+	class |= uint8(min(mostAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most mostAnswers
 	if t.stale {
 		class |= 1
 	}
@@ -575,7 +574,7 @@ func (g *gate) losePatience(at time.Duration) {
 		}
 		t.stale = true
 		if t.client.answers < strangerAnswers {
-			t.site.strangers.newestTo = t.asked + patience + impatientFor
+			t.site.strangers.newestTo = t.asked + patience + usedFor
 		}
 		if h := t.heap; h != &t.site.parked {
 			h.remove(t)

@@ -77,7 +77,7 @@ func TestTurnOfALevelThatWasEmpty(t *testing.T) {
 
 // TestOrderOfStrangers: each request in the list goes before the next one, whatever the order of arrival.
 func TestOrderOfStrangers(t *testing.T) {
-	of := func(change func(*Ticket)) uint64 {
+	of := func(change func(*Ticket)) uint8 {
 		x := &Ticket{queueEntry: queueEntry{client: new(client), level: 2}}
 		change(x)
 		return classOf(x)
@@ -85,7 +85,7 @@ func TestOrderOfStrangers(t *testing.T) {
 	answers := func(n, running int32, stale bool) func(*Ticket) {
 		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
 	}
-	part := func(of level) uint64 {
+	part := func(of level) uint8 {
 		return classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
 	}
 	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
@@ -94,7 +94,7 @@ func TestOrderOfStrangers(t *testing.T) {
 	testkit.Same(t, of(answers(3, 0, false)), part(level(passRung)), "the class of an expensive part")
 	order := []struct {
 		what string
-		of   uint64
+		of   uint8
 	}{
 		{"came back with a cookie, five answers", of(func(x *Ticket) { x.passed, x.client.answers = true, strangerAnswers })},
 		{"came back with a cookie, hundreds running", of(func(x *Ticket) { x.passed, x.client.running = true, 500 })},
@@ -153,7 +153,7 @@ func TestLosingPatience(t *testing.T) {
 	if !first.stale || second.stale || g.patient != second || s.queues[0].strange.top() != second || first.class <= second.class {
 		t.Errorf("the request that has waited too long is stale: %t, its class is %d, and the other's class is %d", first.stale, first.class, second.class)
 	}
-	until := patience + impatientFor
+	until := patience + usedFor
 	testkit.Same(t, until, s.strangers.newestTo, "the newest go first until")
 	g.patient = nil // the other one has disconnected
 	for at, want := range map[time.Duration]bool{until - 1: true, until: false} {

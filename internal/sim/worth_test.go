@@ -191,7 +191,7 @@ func rules() []mutation {
 		{"Credit", []string{"new+posing120"}, []edit{{flow, "return max(q.turn, s.clock.systemVirtualTime-strangersCredit*e)", "return q.turn"}}},
 		{"Newest", []string{"new+lightshot100", "res-flat-13/s"}, []edit{{flow, "newest := at < s.strangers.newestTo;", "newest := false;"}}},
 		{"Stale", []string{"heavy+follow-roam-10x4+redirect"}, []edit{{flow, "if t.stale {", "if false {"}}},
-		{"Fewest", []string{"new+dist120-samepath"}, []edit{{flow, "class |= uint64(", "class |= 0 * uint64("}}},
+		{"Fewest", []string{"new+dist120-samepath"}, []edit{{flow, "class |= uint8(min(", "class |= 0 * uint8(min("}}},
 		{"Passed", []string{"heavy+again-40+redirect", "heavy+follow-40+redirect"}, []edit{{flow, "if !t.passed && !(t.follows", "if !(t.follows"}}},
 		{"Parts", []string{"new+shot40-parts"}, []edit{{flow, "if !t.passed && !(t.follows &&", "if !t.passed && !(false &&"}}},
 		{"Probes", []string{"stream-24x1-cold", "hangup-8addr-30ms-cold"}, []edit{{ladder, "return g.load.probing == 0 &&", "return false &&"}}},
