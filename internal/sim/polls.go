@@ -35,7 +35,21 @@ func Polls() (all []Scenario) {
 		s.Demands = append(s.Demands, Demand{Kind: "poll", Failed: x.failed})
 		all = append(all, s, cold(s))
 	}
-	return append(all, databases()...)
+	return append(append(all, databases()...), checkout())
+}
+
+// checkout returns a scenario of a full site with a form that is sent to its own URL. The answer waits for a payment
+// service.
+func checkout() Scenario {
+	return Scenario{
+		Name: "checkout", CPUs: 2, Workers: 16, site: site{cookies: true}, end: Attack + 120,
+		Demands: []Demand{{Kind: "form", Good: 0.9}},
+		clients: func() []*Client {
+			form, pay := []Page{{Path: "/checkout", CPU: 0.050}}, []Page{{Path: "/checkout", CPU: 0.050, Sleep: 6, Upload: 100}}
+			pays := each(called("pay", apart(0x20000, people(6))), func(c *Client) { c.Pages, c.Timeout = pay, 60 })
+			return join(thinking(people(140)), called("form", apart(0x10000, asking(people(4), form))), pays)
+		},
+	}
 }
 
 // databases returns scenarios of sites whose pages wait for a database.

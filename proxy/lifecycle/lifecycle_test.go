@@ -218,6 +218,23 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+// TestFormsAreCheap: a form that is sent to its own URL doesn't seem as expensive as the answer.
+func TestFormsAreCheap(t *testing.T) {
+	r := newRig(t)
+	for i := range 20 {
+		q, cost := page(i, "/checkout"), 50*time.Millisecond
+		if i%2 == 0 {
+			q.Method, cost = http.MethodPost, time.Second
+		}
+		l := r.begin(q, false)
+		r.pass(cost)
+		l.Settle(r.now, true, false)
+	}
+	if l := r.arrive(page(20, "/checkout"), false); l.Guess > 60*time.Millisecond {
+		t.Errorf("the form is guessed at %s", l.Guess)
+	}
+}
+
 // TestStays: a stream uses no CPU, and similar requests count as streams at once.
 func TestStays(t *testing.T) {
 	r := newRig(t)
