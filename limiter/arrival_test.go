@@ -45,7 +45,7 @@ func TestSessionWithoutAnAddress(t *testing.T) {
 		if row, ok := w.Find(w.now, networks("n")[0]); !ok || row.Client != nil {
 			t.Errorf("the session's network is a client: %+v", row)
 		}
-		if b, _ := w.Balance(w.now, networks("n")[0]); b.Rate != 0.1 {
+		if b := w.balance(w.now, networks("n")[0]); b.Rate != 0.1 {
 			t.Errorf("the session's network earns %g", b.Rate)
 		}
 		w.Leave(w.now, x)

@@ -5,23 +5,13 @@ import (
 	"time"
 
 	"tempomat/internal/testkit"
+	"tempomat/limiter/account"
 )
 
-// Balance is the state of an account in CPU-seconds, with the client's standing applied.
-type Balance struct {
-	Level float64 // credit above zero, debt below
-	Rate  float64 // earned per second
-	Burst float64 // the most credit
-}
-
-// Balance returns the state of a key's account. ok is false if its class has no accounts.
-func (l *Limiter) Balance(now time.Time, k Key) (x Balance, ok bool) {
-	terms := l.table.Terms(k.Class)
-	if terms == nil || terms.External {
-		return x, false
-	}
+// balance returns the state of a key's account, with the client's standing applied.
+func (l *Limiter) balance(now time.Time, k Key) account.State {
 	s, _ := l.table.Find(l.since(now), k)
-	return Balance{Level: s.Level, Rate: s.Rate, Burst: s.Burst}, true
+	return s
 }
 
 // TestLongerOnesAreNotWaitedFor: a request of a client over its share waits until the long requests of other

@@ -45,7 +45,7 @@ func TestAnAddressEarnsForItsClients(t *testing.T) {
 			a.Others = net
 		}
 		w.done(w.Arrive(w.now, a), 0)
-		if b, _ := w.Balance(w.now, networks("net")[0]); b.Rate != step.want {
+		if b := w.balance(w.now, networks("net")[0]); b.Rate != step.want {
 			t.Errorf("request %d: the address earns %g, want %g", i, b.Rate, step.want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestStandingEndsWithTheGate(t *testing.T) {
 		}))
 		w.SetPolicy(w.now, one(m, Budget{CPUs: 0.1, Burst: second}))
 		for _, id := range []string{"session", "office"} {
-			if x, _ := w.Balance(w.now, host(id)); x.Rate != 0.1 || x.Burst != 1 {
+			if x := w.balance(w.now, host(id)); x.Rate != 0.1 || x.Burst != 1 {
 				t.Errorf("in %v the %s earns %g, and saves %g; want 0.1 and 1", m, id, x.Rate, x.Burst)
 			}
 		}

@@ -32,26 +32,18 @@ func TestSharerIsOfferedCharges(t *testing.T) {
 	testkit.Same(t, want, s.got, "offered")
 }
 
-// TestBalance: the balances of an unknown key, of a key that owes and has a standing, and of a key without a
-// class.
+// TestBalance: the balances of an unknown key, and of a key that owes and has a standing.
 func TestBalance(t *testing.T) {
 	start := time.Now()
 	l := New(start, one(Fair, Budget{CPUs: 0.5, Burst: 4 * second}), 1<<10, nil)
-	if b, ok := l.Balance(start, by("a")[0]); !ok || b != (Balance{4, 0.5, 4}) {
-		t.Errorf("%+v, %v", b, ok)
+	if b := l.balance(start, by("a")[0]); b.Level != 4 || b.Rate != 0.5 || b.Burst != 4 {
+		t.Errorf("%+v", b)
 	}
 	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second, Standing: 2})
 	l.Settle(start, ticket, 10*second)
 	l.Leave(start, ticket)
-	if b, ok := l.Balance(start.Add(2*second), by("a")[0]); !ok || b != (Balance{-4, 1, 8}) {
-		t.Errorf("%+v, %v", b, ok)
-	}
-	if b, ok := l.Balance(start, by("", "other")[1]); ok {
-		t.Errorf("a key of no class: %+v", b)
-	}
-	told := New(start, told(second), 1<<10, nil)
-	if b, ok := told.Balance(start, by("", "net")[1]); ok {
-		t.Errorf("a key of an external class: %+v", b)
+	if b := l.balance(start.Add(2*second), by("a")[0]); b.Level != -4 || b.Rate != 1 || b.Burst != 8 {
+		t.Errorf("%+v", b)
 	}
 }
 
