@@ -36,7 +36,7 @@ func TestHandle(t *testing.T) {
 	testkit.Must(t, err)
 	defer h.Close()
 	id := h.ID()
-	if id.PID != child.Process.Pid || !id.Alive() {
+	if id.PID != child.Process.Pid || id.Start == 0 || !id.Alive() {
 		t.Fatalf("process %d is opened as %+v", child.Process.Pid, id)
 	}
 	if u, err := h.Usage(); err != nil || u.CPU <= 0 || u.Threads != 1 {
