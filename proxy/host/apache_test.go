@@ -21,6 +21,9 @@ func (s *server) tell() string {
 	for _, h := range s.hands {
 		text += fmt.Sprintf(", hands to %q", h)
 	}
+	for _, l := range s.proxies {
+		text += fmt.Sprintf(", passes on at %s%v:%d", l.name, l.addresses, l.port)
+	}
 	return text
 }
 
@@ -97,7 +100,7 @@ func TestReadServers(t *testing.T) {
 			"etc/nginx/sites-enabled/b":     "server { location / { proxy_pass http://127.0.0.1:3000; } listen 127.0.0.1:81; }",
 			"etc/nginx/snippets/php.conf":   "fastcgi_param A \"; }\";",
 			"etc/nginx/sites-available/off": "server { listen 1; }",
-		}, "/usr/sbin/nginx -g daemon on;", `0 workers, []:8080, []:8080, [127.0.0.1]:81, hands to "/run/php/php8.2-fpm.sock", hands to ""`},
+		}, "/usr/sbin/nginx -g daemon on;", `0 workers, []:8080, []:8080, [127.0.0.1]:81, hands to "/run/php/php8.2-fpm.sock", passes on at [127.0.0.1]:81`},
 		"nginx, upstreams": {map[string]string{"srv/n.conf": "http { server { fastcgi_pass php; } upstream php { server unix:/a.sock; server 127.0.0.1:9000 weight=2; } }"},
 			"nginx -c /srv/n.conf", `0 workers, []:80, hands to "/a.sock", hands to "127.0.0.1:9000"`},
 		"nginx, unfinished": {map[string]string{"srv/n.conf": "http { server { listen 8080; fastcgi_pass 'a b"}, "nginx -c /srv/n.conf", "0 workers, []:8080"},
@@ -135,7 +138,7 @@ func FuzzServers(f *testing.F) {
 			if s.workers < 0 || s.workers > mostChildren*mostChildren {
 				t.Errorf("%d workers", s.workers)
 			}
-			s.pools([]Pool{{Listen: "9000"}})
+			s.pools(listener{port: 80}, []Pool{{Listen: "9000"}})
 		}
 	})
 }

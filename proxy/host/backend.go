@@ -229,7 +229,7 @@ func identify(root fs.FS, all []process.Stat, l listener, at queue) (is identity
 	var members []process.Stat
 	switch {
 	case conf != nil:
-		pools, others := conf.pools(findFPM(root, all))
+		pools, others := conf.pools(l, findFPM(root, all))
 		is.whole = !others
 		is.workers, is.by = conf.workers, conf.by
 		members = append(members, master)

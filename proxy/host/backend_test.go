@@ -180,6 +180,11 @@ func TestWhoTheBackendIs(t *testing.T) {
 			m.file("srv/n.conf", "http { server { listen 8080; fastcgi_pass unix:/run/php/php8.2-fpm.sock; location /push { proxy_pass http://127.0.0.1:7867; } } }")
 			m.fpm()
 		}, "8080", "0 by , forks [40 20], groups [nginx.service php8.2-fpm.service], trees [], whole false"},
+		"nginx, php-fpm and tempomat": {func(m machine) {
+			m.process(40, 1, "nginx: master process nginx -c /srv/n.conf", 0, 0, "/system.slice/nginx.service")
+			m.file("srv/n.conf", "http { server { listen 443 ssl; location / { proxy_pass http://127.0.0.1:8888; } } server { listen 8080; fastcgi_pass unix:/run/php/php8.2-fpm.sock; } }")
+			m.fpm()
+		}, "8080", "5 by " + fpm + ", forks [40 20], groups [nginx.service php8.2-fpm.service], trees [], whole true"},
 		"nginx alone": {func(m machine) {
 			m.process(40, 1, "nginx: master process nginx -c /srv/n.conf", 0, 0, "/")
 			m.file("srv/n.conf", "http { server { listen 8080; } }")

@@ -25,6 +25,8 @@ type server struct {
 	by      string   // setting that determines workers
 	hands   []string // addresses to which it passes FastCGI requests, in the form of php-fpm's listen
 	php     bool     // whether PHP runs in the server's own workers
+	// proxies are the addresses at which nginx passes requests on in other ways. For Apache, hands has an empty entry.
+	proxies []listener
 }
 
 // at reports whether the server listens at an address.
@@ -33,8 +35,10 @@ func (s *server) at(l listener) bool {
 }
 
 // pools returns those of the given php-fpm pools that get requests from the server. others reports whether the
-// server also passes requests to other programs.
-func (s *server) pools(all []Pool) (pools []Pool, others bool) {
+// server also passes requests to other programs at address l. nginx may also pass them to tempomat, but at the
+// address that clients use.
+func (s *server) pools(l listener, all []Pool) (pools []Pool, others bool) {
+	others = slices.ContainsFunc(s.proxies, func(x listener) bool { return x.meets(l) })
 	for _, to := range s.hands {
 		i := slices.IndexFunc(all, func(p Pool) bool { return sameListen(to, p.Listen) })
 		switch {

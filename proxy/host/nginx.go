@@ -16,6 +16,8 @@ type nginxReader struct {
 	within    [][]string // enclosing blocks: for each, the words before its brace
 	upstreams map[string][]string
 	server    server
+	first     int  // the first of server.listens that belongs to the current server block
+	passes    bool // whether that block passes requests on, but not by FastCGI
 }
 
 // readNginx reads the configuration of an nginx that was started with args. It skips what it doesn't
@@ -29,7 +31,7 @@ func readNginx(root fs.FS, args []string) *server {
 	}
 	r := &nginxReader{configReader: configReader{root: root}, dir: path.Dir(file), upstreams: map[string][]string{}}
 	r.file(file)
-	if len(r.server.listens) == 0 && len(r.server.hands) > 0 {
+	if len(r.server.listens) == 0 && len(r.server.hands)+len(r.server.proxies) > 0 {
 		r.server.listens = []listener{{port: 80}} // nginx's default
 	}
 	for i, name := range r.server.hands { // an upstream may be defined after its use
@@ -56,6 +58,9 @@ func (r *nginxReader) file(name string) {
 		case kind == endOfFile, kind == closing && len(r.within) == outer:
 			return
 		case kind == closing:
+			if r.within[len(r.within)-1][0] == "server" {
+				r.endServer()
+			}
 			r.within = r.within[:len(r.within)-1]
 		case kind == aWord:
 			words = append(words, word)
@@ -63,6 +68,9 @@ func (r *nginxReader) file(name string) {
 		case kind == opening && len(words) > 0 && strings.HasSuffix(words[0], "_by_lua_block"):
 			return
 		case kind == opening:
+			if len(words) > 0 && words[0] == "server" {
+				r.first, r.passes = len(r.server.listens), false
+			}
 			r.within = append(r.within, append(words, "")) // a block without a name has an empty one
 		case len(words) > 1:
 			r.statement(words[0], words[1])
@@ -96,7 +104,18 @@ func (r *nginxReader) statement(name, value string) {
 	case name == "fastcgi_pass":
 		r.server.hands = append(r.server.hands, place)
 	case strings.HasSuffix(name, "_pass") && name != "auth_basic_pass":
-		r.server.hands = append(r.server.hands, "")
+		r.passes = true
+	}
+}
+
+// endServer ends a server block.
+func (r *nginxReader) endServer() {
+	at := r.server.listens[r.first:]
+	if len(at) == 0 {
+		at = []listener{{port: 80}} // nginx's default
+	}
+	if r.passes {
+		r.server.proxies = append(r.server.proxies, at...)
 	}
 }
 
