@@ -17,9 +17,12 @@ func ClientOf(a netip.Addr) netip.Addr {
 	return prefix.Addr()
 }
 
-// OnePart limits one client to a quarter (one in OnePart) of the amount that the other clients leave. A few
-// clients therefore can't take everything, and many people who share an address still get enough.
-const OnePart = 4
+// One client may hold a quarter of the amount that the other clients leave, because many people may share its
+// address. Once half of the amount is held, it may hold a 16th, so sixty greedy clients still leave a hundredth.
+const (
+	OnePart    = 4
+	scarcePart = 16
+)
 
 // Share is a bounded amount, such as bytes of memory, of which clients hold parts. Its methods may be called
 // concurrently.
@@ -45,8 +48,11 @@ func (s *Share) Take(client netip.Addr, n int) (ok, full bool) {
 	client = ClientOf(client)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, left := s.of[client], s.most-s.held
-	if n > left || own+n > (left+own+OnePart-1)/OnePart {
+	own, left, part := s.of[client], s.most-s.held, OnePart
+	if s.held > s.most/2 {
+		part = scarcePart
+	}
+	if n > left || own+n > (left+own+part-1)/part {
 		return false, own == 0
 	}
 	s.held += n
