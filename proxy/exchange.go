@@ -37,6 +37,7 @@ type exchange struct {
 	id      string // id shown to the client: given, or made for a request that was refused
 	counted quota.Counted
 	pooled  bool // whether another request may reuse the exchange
+	own     bool // whether the request is a call of the site to itself; see isOwn
 
 	client  clientSide
 	wait    waiting
@@ -59,7 +60,6 @@ type waiting struct {
 	broken   chan struct{} // closed if the client stops before the end of its body while the request waits; nil: no body is read while it waits
 	redirect bool          // whether the client is redirected to get a newcomer's pass
 	unsent   bool          // whether the client stopped before the end of its body while the request waited
-	own      bool          // whether the request is a call of the site to itself that needs no answer; see isOwn
 }
 
 // backendSide is the part of an exchange that concerns the backend.

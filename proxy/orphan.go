@@ -109,7 +109,7 @@ func (x *exchange) watch(now time.Time) {
 	if nobody && now.Sub(left) >= x.policy.Upstream.timeout {
 		x.backend.work.late.Store(true)
 	}
-	if x.backend.work.late.Load() || nobody && (x.client.conn.closing.ends() || !x.wait.own && x.client.conn.call.IsOpening()) {
+	if x.backend.work.late.Load() || nobody && (x.client.conn.closing.ends() || !x.own && x.client.conn.call.IsOpening()) {
 		x.client.conn.call.Cancel()
 	}
 }
@@ -161,12 +161,15 @@ func (x *exchange) abandon() {
 // because they don't need the answer. Loopback addresses and forwarded requests don't count, because a proxy on
 // this machine uses them for visitors.
 func (x *exchange) isOwn() bool {
+	if local := x.client.conn.local; !local.IsValid() || local != x.life.Who.Client {
+		return false
+	}
 	for name := range x.request.Header {
 		if tellsOrigin(name) {
 			return false
 		}
 	}
-	return x.client.conn.local.IsValid() && x.client.conn.local == x.life.Who.Client
+	return true
 }
 
 // look checks whether the client is still connected.

@@ -228,12 +228,12 @@ func TestWaitedIsAtTheGate(t *testing.T) {
 			s.limits.MaxHold = 1500 * time.Millisecond
 		})
 		for range 3 {
-			r.do(r.client, request(t, nil, "GET /header"))
+			r.do(r.client, request(t, nil, "POST /header"))
 		}
 		records := &recorded{}
 		r.handler.records = records
 		var all sync.WaitGroup
-		all.Go(func() { r.do(r.client, request(t, nil, "GET /header")) })
+		all.Go(func() { r.do(r.client, request(t, nil, "POST /header")) })
 		time.Sleep(time.Millisecond)
 		body, sends := io.Pipe()
 		all.Go(func() { r.do(newClient(r.front, false), request(t, body, "POST /header")) })
