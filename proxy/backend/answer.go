@@ -98,8 +98,8 @@ func (a *Answer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Waits reports whether Read would have to wait for the backend. Over TLS it may report true
-// although a record has been read.
+// Waits reports whether Read would have to wait for the backend. Over TLS it may report true although a record has
+// been read, and false although only the end of a chunk has arrived.
 func (a *Answer) Waits() bool {
 	switch {
 	case a.end != nil:

@@ -146,7 +146,7 @@ func (h *session) fail(why error) {
 // send sends a piece of a body and, if ends is set, its end. It waits until the client accepts the
 // whole piece.
 func (h *session) send(s *Stream, p []byte, ends bool) error {
-	waits := false
+	waits, flushed := false, false
 	defer func() {
 		if waits {
 			h.waiting = slices.DeleteFunc(h.waiting, func(w *Stream) bool { return w == s })
@@ -161,6 +161,7 @@ func (h *session) send(s *Stream, p []byte, ends bool) error {
 		case h.err != nil:
 			return h.err
 		case ok:
+			flushed = false
 			last := ends && n == len(p)
 			h.data(s, p[:n], last)
 			if p = p[n:]; len(p) == 0 {
@@ -173,8 +174,9 @@ func (h *session) send(s *Stream, p []byte, ends bool) error {
 			waits = true
 			h.waiting = append(h.waiting, s)
 		}
-		if len(h.out) > 0 && !h.writing {
-			h.flush() // empties the queue, and sends the client its content before this goroutine waits
+		if len(h.out) > 0 && !h.writing && !flushed {
+			flushed = true
+			h.flush() // sends the client the queue before this goroutine waits, or has another goroutine do so
 		} else if err := s.waitForClient(&s.writes, true); err != nil {
 			return err
 		}
