@@ -13,7 +13,7 @@ const (
 type Kind struct {
 	Site    string // the name of the site; empty: there is only one
 	Shape   string // the shape of the path
-	URL     string // the request's target, unchanged
+	URL     string // the request's target; like Shape, it may begin with the method (see Sent) or upload
 	Client  string // the client
 	Address string // the client's address, because its sessions count as one witness; empty: use Client
 	Known   bool   // there is evidence that the client is a person
@@ -30,6 +30,12 @@ type hashes struct {
 }
 
 func (h *hashes) features() []uint64 { return h.buffer[:h.count] }
+
+// Sent returns the kind of requests that send something to the page. They often cost more than opening it.
+func (k Kind) Sent() Kind {
+	k.Shape, k.URL = "POST "+k.Shape, "POST "+k.URL
+	return k
+}
 
 // Hash stores the hashes of a Kind in the Kind itself, so the other methods needn't calculate them each time. The
 // Kind's fields must not change afterwards.

@@ -354,8 +354,10 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
 	if e.kind == "page" {
 		k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
-		if e.Guess.Known(e.now, k).Answers > 0 {
-			return k, true
+		for _, k := range []cpuaccount.Kind{k, k.Sent()} {
+			if e.Guess.Known(e.now, k).Answers > 0 {
+				return k, true
+			}
 		}
 	}
 	if all := e.underway(); len(all) > 0 {

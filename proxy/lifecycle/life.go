@@ -69,9 +69,9 @@ func (l *Life) Reuse(memory *limiter.Ticket) { l.memory = memory }
 // to do so at all.
 const leastStay = time.Second
 
-// Kind is the kind of request that the guess is based on. Requests that change something are separate from those
-// that only read, because a form often costs much less than its answer. All their methods are one kind; otherwise
-// a client could invent kinds. Requests whose clients are still sending their bodies are also separate, because
+// Kind is the kind of request that the guess is based on. Requests that open a form are separate from those
+// that submit it, which often cost much more. All methods except GET and HEAD are one kind; otherwise a client
+// could invent kinds. Requests whose clients are still sending their bodies are also separate, because
 // the time that sending takes doesn't depend on the page. Otherwise a client could make the page look like one
 // that holds workers.
 func (l *Life) Kind() cpuaccount.Kind {
@@ -80,7 +80,7 @@ func (l *Life) Kind() cpuaccount.Kind {
 		Address: l.Who.Address, Known: l.Who.Evidence.Proves(),
 	}
 	if m := l.request.Method; m != http.MethodGet && m != http.MethodHead {
-		k.Shape, k.URL = "post "+k.Shape, "post "+k.URL
+		k = k.Sent()
 	}
 	if l.uploads {
 		k.Shape, k.URL = "upload "+k.Shape, "upload "+k.URL
