@@ -136,7 +136,8 @@
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20).
-//     While any of these is free, a key's requests of up to 1.6 s don't count (Briefly: api8x50ms+1s-16w).
+//     While fewer requests than that run, a key's requests of known cost of up to 1.6 s don't count, unless they
+//     upload (Briefly: api8x50ms+1s-16w).
 //   - Strangers together may hold half of the workers that aren't kept with requests that take longer than 1.6 s,
 //     that upload, or whose cost is unknown (StrangersPart: waiting-people+strangers-hold). Strangers' other
 //     requests leave only as many workers as known clients have held at once in the last 10 to 20 s. A stranger's
@@ -181,14 +182,14 @@
 //
 //	firstRung 25 ms, perRung 4, rungs 7      Halves, Climbs: the sizes
 //	perTiny 25                               how many tiny requests count as one
-//	lightRung, passRung, briefRung           Passes, Kept, Briefly, Probes: up to 100 ms, 400 ms, 1.6 s
+//	lightRung, passRung, briefRung           Passes, Beside, Leaves, Kept, Briefly, Probes: up to 100 ms, 400 ms, 1.6 s
 //	idleBelow 0.90, fullAbove 0.97, byPart 4 Grows
 //	waitsPart 7/8                            Waits
 //	baseMultiplier 2, debtMultiplier 16      Debt
 //	inheritedDebt 1/4                        Inherits
 //	faces 8                                  Faces
 //	aheadFrom 0.5 s                          Passes, Leaves
-//	usedFor 10 s                             Leaves, Kept: what counts as recent; Newest; how many workers there are
+//	usedFor 10 s                             Leaves, Kept, Newest, SitesLeave: what counts as recent; how many workers there are
 //	longPart 1.5                             LeavesMore
 //	patience 1 s                             Stale, Newest, Distrust; Waits; Uploads
 //	strangerFor 30 s, strangerAnswers 5      Strangers; Newest

@@ -130,7 +130,7 @@ func (g *gate) outlook(at time.Duration, t *Ticket, o *Outlook) {
 	switch barrier {
 	case KeyHolds:
 		s := &t.reservations[key]
-		o.Key, o.Have, o.Most = s.Bucket.Key, int(s.Bucket.Value.holds), max(int(s.Terms.Workers*float32(n.longMost)), 1)
+		o.Key, o.Have, o.Most = s.Bucket.Key, g.counted(t, key), max(int(s.Terms.Workers*float32(n.longMost)), 1)
 		if t.uploads && g.uploadsWait(t, patience) {
 			o.Have, o.Most = t.client.address.uploads, t.client.address.uploads
 		}

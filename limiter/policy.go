@@ -138,7 +138,7 @@ type Budget struct {
 	LocalOnly bool
 	// Workers limits how many workers one key of the class may hold with requests that aren't short. It is a
 	// fraction of the workers that aren't kept for short requests, greater than 0 and at most 1. Zero means no
-	// limit.
+	// limit. While some of these workers are free, requests that end soon don't count.
 	Workers float64
 	// MaxHold is the longest time that a request waits because of this class before it is refused. Zero means
 	// the MaxHold of the policy.

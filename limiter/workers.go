@@ -228,12 +228,12 @@ const (
 	// The limits on keys' workers don't apply while more workers are free than slackTimes times the kept
 	// workers and the CPUs together.
 	slackTimes = 2
-	// lateUploads is how long the running uploads of a client may take all CPUs if another one starts that has waited
-	// for MaxHold while CPUs and workers are free. Others start only if they take all CPUs no longer than patience.
-	// People's pages are slow for that long if the client makes all bodies end at once.
+	// An upload usually starts only if the running ones of its client take all CPUs for at most a person's patience.
+	// lateUploads applies instead to one that has waited for MaxHold while CPUs and workers are free. People's pages
+	// are slow for that long if the client makes all bodies end at once.
 	lateUploads = 10 * time.Second
-	// An upload of unknown cost counts as unknownUpload of that time on one CPU. On two CPUs, a client may have eight
-	// of these, even after MaxHold. A browser has six connections.
+	// An upload of unknown cost counts as a quarter of that time on one CPU. On two CPUs, a client may have eight of
+	// these, even after MaxHold. A browser has six connections.
 	unknownUpload = 0.25
 )
 
@@ -460,8 +460,8 @@ const (
 )
 
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
-// request to start. It returns the barrier, or nothing, and the key's index among the reservations. While workers
-// are free that aren't kept, a key's requests that end soon don't count, because otherwise these workers, and with
+// request to start. It returns the barrier, or nothing, and the key's index among the reservations. While some
+// workers that aren't kept are free, a key's requests that end soon don't count, because otherwise these workers, and with
 // few workers even CPUs, would be idle while a single office or program waits. Short requests and probes hold a
 // worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
@@ -482,15 +482,20 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	}
 	most := g.limits.longMost
 	for i := range t.reservations[:t.n] {
-		have, brief := t.holds(i)
-		if g.busy < most { // workers are free that aren't kept
-			have -= brief
-		}
-		if have > 0 && have >= int(t.reservations[i].Terms.Workers*float32(most)) {
+		if have := g.counted(t, i); have > 0 && have >= int(t.reservations[i].Terms.Workers*float32(most)) {
 			return KeyHolds, i
 		}
 	}
 	return nothing, 0
+}
+
+// counted returns how many of the workers that the i-th key holds count towards its part.
+func (g *gate) counted(t *Ticket, i int) int {
+	have, brief := t.holds(i)
+	if g.busy < g.limits.longMost {
+		have -= brief
+	}
+	return have
 }
 
 // holds returns how many workers the i-th key holds, or 0 if its class has no limit. brief is how many of these
@@ -516,8 +521,8 @@ func (g *gate) strangersHold(t *Ticket) (have, most int) {
 
 // uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
-// An upload therefore waits if the address's running uploads would take all CPUs for that long, for each of the
-// clients behind the address, assuming that they cost as much as this one, but at most that long each.
+// An upload therefore waits if the address's running uploads would take all CPUs for longest, for each of the
+// clients behind the address, assuming that they cost as much as this one, but at most longest each.
 // Uploads of clients within their share, and those that are known to be short, don't wait. A guess includes the cost
 // of holding a worker, which is subtracted. While the number of workers is unknown, no upload waits, because the
 // backend may serve streams that stay open for hours and whose cost therefore stays unknown.

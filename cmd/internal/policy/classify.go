@@ -62,7 +62,7 @@ func readSecret(file string) (string, error) {
 }
 
 // robotWorkers is the fraction of the workers that a robot may hold, not counting those that are kept for short
-// requests. A person may hold twice as many.
+// requests. A person may hold twice as many. Requests that end soon count only while no worker is free.
 const robotWorkers = 0.25
 
 // robotClass returns the class of robots' accounts.
