@@ -269,7 +269,7 @@ func insteadOf(name string, may []string) string {
 	if slices.Contains(goneClasses(), name) {
 		return "; it existed only in earlier releases: add a class of your own that groups by a header, and name that class instead"
 	}
-	return "; enabled are " + strings.Join(may, ", ")
+	return "; the enabled classes are " + strings.Join(may, ", ")
 }
 
 // givesKind reports whether a mapping has a key that only custom classes have.

@@ -425,9 +425,11 @@ func gossipSettings(d *draft) []form.Setting {
 	}
 }
 
-// validateGossip checks that there are peers to join. The key joinFile of earlier releases no longer names any.
+// validateGossip checks that there are peers to join. A configuration for an earlier release may name a file of peers
+// instead. validateGossip accepts such a configuration, and adds a warning with advice.
 func validateGossip(r *form.Reader, d *draft) {
-	if len(d.Coordination.Gossip.Join) == 0 && !r.Faulty("coordination.gossip.join") {
+	_, hadFile := r.Given["coordination.gossip.joinFile"]
+	if len(d.Coordination.Gossip.Join) == 0 && !hadFile && !r.Faulty("coordination.gossip.join") {
 		r.Fault(r.Given["coordination.kind"], "gossip", "needs coordination.gossip.join, such as [10.0.0.1:7946, 10.0.0.2:7946]")
 	}
 }
