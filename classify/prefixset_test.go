@@ -54,10 +54,4 @@ func TestPrefixesByHand(t *testing.T) {
 	} {
 		testkit.Same(t, want, Unmap(netip.MustParsePrefix(text)).String(), "%s becomes", text)
 	}
-	if set := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32", "192.0.2.0/24", "10.0.0.0/8")); len(set.set.Ranges()) != 2 {
-		t.Errorf("%v", set)
-	}
-	if set := NewPrefixSet(prefixes("192.0.2.1/32", "192.0.2.1/32")); len(set.set.Ranges()) != 1 {
-		t.Errorf("%v", set)
-	}
 }

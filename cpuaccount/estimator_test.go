@@ -223,9 +223,7 @@ func TestGuessOfTheUnknown(t *testing.T) {
 func TestInventedKindsStayExpensive(t *testing.T) {
 	g := newEstimator()
 	for i := range leastNovel {
-		if got := g.Running(at(0), page(fmt.Sprintf("/%d/invented", i))); got != 0 {
-			t.Errorf("after %d answers: %s", i, got)
-		}
+		testkit.Same(t, 0, g.Running(at(0), page(fmt.Sprintf("/%d/invented", i))), "after %d answers", i)
 		g.Learn(at(0), page(fmt.Sprintf("/%d/invented", i)), 500*time.Millisecond, 0)
 	}
 	for at0, want := range map[float64]time.Duration{0: 500 * time.Millisecond, 10: 250 * time.Millisecond} {

@@ -3,6 +3,8 @@ package limiter
 import (
 	"fmt"
 	"testing"
+
+	"tempomat/internal/testkit"
 )
 
 // TestArrivalsNameTheirKeys: each key is charged once, up to MaxKeys keys. Without a client, no key is charged.
@@ -45,9 +47,7 @@ func TestSessionWithoutAnAddress(t *testing.T) {
 		if row, ok := w.Find(w.now, networks("n")[0]); !ok || row.Client != nil {
 			t.Errorf("the session's network is a client: %+v", row)
 		}
-		if b := w.balance(w.now, networks("n")[0]); b.Rate != 0.1 {
-			t.Errorf("the session's network earns %g", b.Rate)
-		}
+		testkit.Same(t, 0.1, w.balance(w.now, networks("n")[0]).Rate, "the session's network earns")
 		w.Leave(w.now, x)
 	}
 }

@@ -26,7 +26,7 @@ func TestRefuses(t *testing.T) {
 		want bool
 	}{
 		"no keys":                         {nil, false},
-		"unknown keys":                    {by("x", "y"), false},
+		"unknown keys":                    {[]Key{host("x"), networks("y")[0]}, false},
 		"a key of no class":               {[]Key{{Class: "invented", ID: "much"}}, false},
 		"a key owes little":               {[]Key{little}, false},
 		"a key owes as much as allowed":   {[]Key{just}, false},

@@ -29,7 +29,7 @@ func TestChargesEndAtTheCost(t *testing.T) {
 		"costs nothing, as guessed":                  {0, nil, 0},
 	} {
 		w := siegeOf("a")
-		was := w.levelOf("a")
+		was := credit(t, w, "a")
 		r := w.of("a", x.guess)
 		w.expectPhase(t, name, r, computing)
 		f, share := r.flow, r.flow.share
@@ -46,32 +46,26 @@ func TestChargesEndAtTheCost(t *testing.T) {
 		if moved := f.virtualTime - before - cost/share; math.IsNaN(moved) || math.Abs(moved) > 1e-9 {
 			t.Errorf("%s: the client moved by %g, want %g", name, f.virtualTime-before, cost/share)
 		}
-		if math.Abs(was-w.levelOf("a")-cost) > 1e-9 {
-			t.Errorf("%s: the key lost %g, want %g", name, was-w.levelOf("a"), cost)
+		if math.Abs(was-credit(t, w, "a")-cost) > 1e-9 {
+			t.Errorf("%s: the key lost %g, want %g", name, was-credit(t, w, "a"), cost)
 		}
 	}
-}
-
-// levelOf returns the balance of a client that the limiter has seen, in CPU-seconds.
-func (w *world) levelOf(client string) float64 {
-	row, _ := w.Find(w.now, by(client)[0])
-	return row.Level
 }
 
 // TestWaitingInVainCostsNothing: the head of a lane and the request behind it aren't charged if they never ran.
 func TestWaitingInVainCostsNothing(t *testing.T) {
 	w := siegeOf("hog", "a")
 	hogs := []*Ticket{w.heavy("hog"), w.heavy("hog")}
-	was := w.levelOf("a")
+	was := credit(t, w, "a")
 	first, second := w.heavy("a"), w.heavy("a")
 	f := first.flow
-	if w.phaseOf(first) != queued || math.Abs(was-w.levelOf("a")-0.4) > 1e-9 {
-		t.Errorf("with two waiting requests, %g is reserved, want 0.4 for one", was-w.levelOf("a"))
+	if w.phaseOf(first) != queued || math.Abs(was-credit(t, w, "a")-0.4) > 1e-9 {
+		t.Errorf("with two waiting requests, %g is reserved, want 0.4 for one", was-credit(t, w, "a"))
 	}
 	w.Leave(w.now, second)
 	w.Leave(w.now, first)
-	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-w.levelOf("a")) > 1e-9 {
-		t.Errorf("the client is at %g, and its key lost %g", f.virtualTime, was-w.levelOf("a"))
+	if f.virtualTime > w.gate.home.clock.systemVirtualTime+1e-9 || math.Abs(was-credit(t, w, "a")) > 1e-9 {
+		t.Errorf("the client is at %g, and its key lost %g", f.virtualTime, was-credit(t, w, "a"))
 	}
 	w.done(hogs[0], 400*time.Millisecond)
 	w.done(hogs[1], 400*time.Millisecond)

@@ -131,14 +131,14 @@ func TestWaitAtTheGateIsShown(t *testing.T) {
 		c.end(w, x)
 		w.run(6 * time.Second)
 		w.Leave(w.now, x)
-		for i, key := range by("a", "a/24") {
+		for i, key := range []Key{host("a"), networks("a/24")[0]} {
 			r, _ := w.Find(w.now, key)
 			before := []float64{strangerAnswers, 0}[i] // the answers that made the client known
 			if want := c.want.Seconds() / (before + 1); math.Abs(r.Wait-want) > 0.01*want {
 				t.Errorf("%s, key %d: an average wait of %.3f s, want %.3f s", what, i, r.Wait, want)
 			}
 		}
-		if r, _ := w.Find(w.now, by("hogs")[0]); r.Wait > 0 {
+		if r, _ := w.Find(w.now, host("hogs")); r.Wait > 0 {
 			t.Errorf("%s: the requests that started at once waited for %.3f s", what, r.Wait)
 		}
 	}

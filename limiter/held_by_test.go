@@ -115,9 +115,7 @@ func TestIsOwnDoing(t *testing.T) {
 	expect("it waits behind its own client's requests", true)
 	g.home.queues[3].underShare.push(r)
 	expect("other clients' requests go first", false)
-	if r.overShare = true; g.load.computing[0] == 0 {
-		g.load.computing[0] = 2
-	}
+	r.overShare, g.load.computing[0] = true, 2
 	expect("its client is over its share", true)
 	r.stranger, r.likelyIdle = true, 60
 	expect("strangers are", false)
@@ -127,8 +125,7 @@ func TestIsOwnDoing(t *testing.T) {
 	r.n, r.reservations[1] = 2, r.reservations[0]
 	r.reservations[0] = reservation{Bucket: new(bucket), Terms: &account.Terms{Workers: 0.5}}
 	expect("its network holds its part", false)
-	r.n, r.overShare, r.reservations[1].Bucket.Value.holds = 1, true, 0
-	r.overShare = false
+	r.reservations[1].Bucket.Value.holds = 0
 	r.n, r.level, r.likelyIdle = 1, 0, 0
 	g.home.misjudged.known, g.load.held[2], r.reservations[0].Bucket.Value.holds = 5, 15, 1
 	expect("others misjudged", false)

@@ -25,9 +25,9 @@ func TestUnknownClassIsNotCharged(t *testing.T) {
 
 func TestRaise(t *testing.T) {
 	w := newWorld(one(Cap, Budget{CPUs: 0.5, Burst: 10 * second}))
-	w.Raise(w.now, by("a")[0], w.now.Add(20*second))
+	w.Raise(w.now, host("a"), w.now.Add(20*second))
 	testkit.Same(t, -10, credit(t, w, "a"), "level, with 20 s of debt")
-	w.Raise(w.now, by("a")[0], w.now.Add(5*second))
+	w.Raise(w.now, host("a"), w.now.Add(5*second))
 	testkit.Same(t, -10, credit(t, w, "a"), "level, after a peer reported less debt")
 }
 
@@ -127,25 +127,6 @@ func TestTicketsLeaveNothing(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v is left", name, got)
 		}
-	}
-}
-
-// TestTicketsThatWaited: tickets that waited aren't reused, because their decision may be announced late.
-func TestTicketsThatWaited(t *testing.T) {
-	w := newWorld(roomy(Fair))
-	var all []*Ticket
-	for range 3 {
-		all = append(all, w.heavy("a"))
-	}
-	x := all[2]
-	w.expectPhase(t, "the last", x, queued)
-	for _, y := range all[:2] {
-		w.done(y, second)
-	}
-	w.expectPhase(t, "the last", x, computing)
-	w.done(x, second)
-	if x.Emptied() != nil {
-		t.Error("the ticket is reused")
 	}
 }
 

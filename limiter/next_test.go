@@ -70,9 +70,7 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 			g.home.queues[0].overShare.push(x)
 			x.guess = 0.02
 		}
-		if got := g.leastOf(0, &g.home, false); (got != nil) != c.starts {
-			t.Errorf("%s: starts %t", c.name, got != nil)
-		}
+		testkit.Same(t, c.starts, g.leastOf(0, &g.home, false) != nil, "%s: starts", c.name)
 	}
 }
 

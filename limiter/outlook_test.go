@@ -84,7 +84,7 @@ func TestOutlookUnderACap(t *testing.T) {
 	third, fourth := ask(), ask()
 	all := w.Outlooks(w.now, []*Ticket{third, fourth})
 	for i, want := range []time.Duration{1500 * time.Millisecond, 3500 * time.Millisecond} {
-		if o := all[i]; !o.Waits || o.Barrier != Owes || o.Before != i || (o.Paid-want).Abs() > time.Millisecond || o.Key != by("a")[0] {
+		if o := all[i]; !o.Waits || o.Barrier != Owes || o.Before != i || (o.Paid-want).Abs() > time.Millisecond || o.Key != host("a") {
 			t.Errorf("waiting request %d: %+v, want the debt paid in %v", i+1, o, want)
 		}
 		w.run(all[0].Paid - time.Millisecond)

@@ -45,9 +45,7 @@ func TestAnAddressEarnsForItsClients(t *testing.T) {
 			a.Others = net
 		}
 		w.done(w.Arrive(w.now, a), 0)
-		if b := w.balance(w.now, networks("net")[0]); b.Rate != step.want {
-			t.Errorf("request %d: the address earns %g, want %g", i, b.Rate, step.want)
-		}
+		testkit.Same(t, step.want, w.balance(w.now, networks("net")[0]).Rate, "request %d: the address earns", i)
 	}
 }
 

@@ -56,6 +56,6 @@ func TestPoolOwesAsOne(t *testing.T) {
 	}
 	price("another invented name", named("robot 2"), baseMultiplier+debtMultiplier)
 	beside := named("robot 3")
-	beside.Within, beside.Others = Key{Class: "session", ID: "(others)"}, by("crawler")
+	beside.Within, beside.Others = Key{Class: "session", ID: "(others)"}, []Key{host("crawler")}
 	price("a client of another pool, from a network in debt", beside, baseMultiplier+inheritedDebt*debtMultiplier)
 }

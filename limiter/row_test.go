@@ -25,16 +25,16 @@ func TestRowShowsTheQueue(t *testing.T) {
 	}
 	w.Arrive(w.now, Arrival{Client: host("a"), Guess: short, Idle: 30 * time.Second, Sure: true})
 	w.Arrive(w.now, Arrival{Client: host("stranger"), Guess: short, Sure: true})
-	if a, _ := w.Find(w.now, by("a")[0]); a.Client == nil || !a.Client.Known || a.Waiting != 4 || a.Running != 0 || a.Holds != 0 {
+	if a, _ := w.Find(w.now, host("a")); a.Client == nil || !a.Client.Known || a.Waiting != 4 || a.Running != 0 || a.Holds != 0 {
 		t.Errorf("%+v, %+v", a, a.Client)
 	}
-	if hogs, _ := w.Find(w.now, by("hogs")[0]); hogs.Holds != 2 || hogs.Running != 4 || hogs.Waiting != 0 {
+	if hogs, _ := w.Find(w.now, host("hogs")); hogs.Holds != 2 || hogs.Running != 4 || hogs.Waiting != 0 {
 		t.Errorf("the row of the client whose requests run: %+v", hogs)
 	}
-	if network, _ := w.Find(w.now, by("", "hogs/24")[1]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
+	if network, _ := w.Find(w.now, networks("hogs/24")[0]); network.Holds != 2 || network.Running != 4 || network.Client != nil {
 		t.Errorf("the network of the running client: %+v", network)
 	}
-	if stranger, _ := w.Find(w.now, by("stranger")[0]); stranger.Client == nil || stranger.Client.Known || stranger.Waiting != 1 {
+	if stranger, _ := w.Find(w.now, host("stranger")); stranger.Client == nil || stranger.Client.Known || stranger.Waiting != 1 {
 		t.Errorf("a stranger: %+v, %+v", stranger, stranger.Client)
 	}
 }

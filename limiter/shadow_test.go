@@ -98,10 +98,10 @@ func TestShadowOfTheClient(t *testing.T) {
 	p := fair()
 	p.Classes[0].Budget = Budget{CPUs: 0.2, Cap: true, Shadow: true, MaxHold: second, Workers: 0.1}
 	w := newWorld(p)
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 20 * second})
+	w.Debit(w.now, Charge{Key: host("a"), Cost: 20 * second})
 	x := w.Arrive(w.now, Arrival{Client: host("a"), Guess: second, Sure: true, Standing: 4, Proven: true})
 	v := x.Verdict()
-	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != by("a")[0] || v.Would.Wait != 100*second {
+	if v.Refused() || v.Would.Action != Refuse || v.Would.Key != host("a") || v.Would.Wait != 100*second {
 		t.Errorf("%+v", v)
 	}
 	testkit.Same(t, 4*0.2/2, x.flow.share, "the client's share")

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"tempomat/internal/testkit"
 )
 
@@ -28,7 +26,7 @@ func TestSharerIsOfferedCharges(t *testing.T) {
 	l.Leave(start.Add(second), ticket)
 	gone := l.Arrive(start, Arrival{Client: host("b"), Guess: second})
 	l.Leave(start, gone)
-	want := []Charge{{Key: by("a")[0], Cost: 3 * second, Standing: 4, At: start.Add(second), Received: start, Until: start}}
+	want := []Charge{{Key: host("a"), Cost: 3 * second, Standing: 4, At: start.Add(second), Received: start, Until: start}}
 	testkit.Same(t, want, s.got, "offered")
 }
 
@@ -36,13 +34,13 @@ func TestSharerIsOfferedCharges(t *testing.T) {
 func TestBalance(t *testing.T) {
 	start := time.Now()
 	l := New(start, one(Fair, Budget{CPUs: 0.5, Burst: 4 * second}), 1<<10, nil)
-	if b := l.balance(start, by("a")[0]); b.Level != 4 || b.Rate != 0.5 || b.Burst != 4 {
+	if b := l.balance(start, host("a")); b.Level != 4 || b.Rate != 0.5 || b.Burst != 4 {
 		t.Errorf("%+v", b)
 	}
 	ticket := l.Arrive(start, Arrival{Client: host("a"), Guess: second, Standing: 2})
 	l.Settle(start, ticket, 10*second)
 	l.Leave(start, ticket)
-	if b := l.balance(start.Add(2*second), by("a")[0]); b.Level != -4 || b.Rate != 1 || b.Burst != 8 {
+	if b := l.balance(start.Add(2*second), host("a")); b.Level != -4 || b.Rate != 1 || b.Burst != 8 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -65,18 +63,18 @@ func TestSharerIsOfferedWaitsAndRefusals(t *testing.T) {
 	s := &sharer{}
 	w := newWorld(one(Cap, Budget{CPUs: 1}))
 	w.sharer = s
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 10 * second})
+	w.Debit(w.now, Charge{Key: host("a"), Cost: 10 * second})
 	w.ask(Arrival{Client: host("a"), Guess: second}, func(t *Ticket) {
 		w.Settle(w.now, t, second)
 		w.Leave(w.now, t)
 	})
 	w.run(20 * second)
 	came := w.start
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 100 * second})
+	w.Debit(w.now, Charge{Key: host("a"), Cost: 100 * second})
 	w.Leave(w.now, w.Arrive(w.now, Arrival{Client: host("a"), Guess: second}))
 	want := []Charge{
-		{Key: by("a")[0], Cost: second, Standing: 1, At: came.Add(10 * second), Received: came, Until: came.Add(10 * second)},
-		{Key: by("a")[0], Event: Rejected, At: w.now, Received: w.now, Until: w.now},
+		{Key: host("a"), Cost: second, Standing: 1, At: came.Add(10 * second), Received: came, Until: came.Add(10 * second)},
+		{Key: host("a"), Event: Rejected, At: w.now, Received: w.now, Until: w.now},
 	}
 	testkit.Same(t, want, s.got, "offered")
 }
@@ -95,7 +93,7 @@ func TestExternalClass(t *testing.T) {
 	s := &sharer{}
 	w := newWorld(told(5 * second))
 	w.sharer = s
-	key := by("", "net")[1]
+	key := networks("net")[0]
 	var went []time.Duration
 	ask := func() {
 		w.ask(Arrival{Client: host("a"), Others: networks("net"), Guess: 3 * second}, func(t *Ticket) {
@@ -136,16 +134,14 @@ func TestExternalClass(t *testing.T) {
 		}
 	}
 	want := []row{{Accepted, 0}, {Delayed, 2 * second}, {Delayed, 3 * second}, {Rejected, 0}, {Delayed, 6 * second}, {Accepted, 14 * second}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {
-		t.Errorf("offered to peers, -want +got:\n%s", diff)
-	}
+	testkit.Same(t, want, got, "offered to peers")
 }
 
 // TestExternalDelayIsBounded: a peer can delay a key by a day at most, and the key isn't charged the cost of
 // its requests.
 func TestExternalDelayIsBounded(t *testing.T) {
 	w := newWorld(told(0))
-	key := by("", "net")[1]
+	key := networks("net")[0]
 	w.Raise(w.now, key, w.now.Add(1000*time.Hour))
 	w.Debit(w.now, Charge{Key: key, Cost: time.Hour})
 	if r, _ := w.Find(w.now, key); r.Level != -longestExternal.Seconds() {
@@ -176,8 +172,6 @@ func TestDivide(t *testing.T) {
 		if i == 4 {
 			w.SetPolicy(w.now, one(Cap, Budget{CPUs: 1, Burst: 12 * second}))
 		}
-		if got := credit(t, w, "a"); got != want {
-			t.Errorf("%d: level %v with %d instances, want %v", i, got, n, want)
-		}
+		testkit.Same(t, want, credit(t, w, "a"), "%d: level with %d instances", i, n)
 	}
 }

@@ -122,7 +122,7 @@ func TestStrangersAreChargedAsTheyStart(t *testing.T) {
 		t.Errorf("%d strangers wait, and their virtual time moved by %g", g.Queued, flow.virtualTime-before)
 	}
 	for i := range 500 {
-		if r, ok := w.Find(w.now, by(fmt.Sprint("stranger ", i))[0]); !ok || r.Level < 30 {
+		if r, ok := w.Find(w.now, host(fmt.Sprint("stranger ", i))); !ok || r.Level < 30 {
 			t.Fatalf("stranger %d is charged %g while it waits", i, 30-r.Level)
 		}
 	}

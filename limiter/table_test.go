@@ -42,7 +42,7 @@ func TestMillionClients(t *testing.T) {
 	} else {
 		t.Logf("the table takes %.1f MB", mb)
 	}
-	row, ok := l.Find(now, by("debtor")[0])
+	row, ok := l.Find(now, host("debtor"))
 	if want := 30 - 50 + 0.2*float64(clients)/1e5; !ok || row.Level > want+0.01 {
 		t.Errorf("the debtor's level is %v (known: %v), want %v", row.Level, ok, want)
 	}

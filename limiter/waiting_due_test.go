@@ -76,9 +76,7 @@ func TestTheFirstThatIsDueIsWaitedFor(t *testing.T) {
 		if x.want > 0 {
 			want = w.now.Add(x.want)
 		}
-		if n := w.Held(); n != held {
-			t.Errorf("%s: %d requests are held, want %d", name, n, held)
-		}
+		testkit.Same(t, held, w.Held(), "%s: held", name)
 		if next := w.Advance(w.now); !next.Equal(want) {
 			t.Errorf("%s: Advance asks to be called in %v, want %v", name, next.Sub(w.now), x.want)
 		}
@@ -120,7 +118,7 @@ func TestTheWaitIsThatForTheKeyWhichOwes(t *testing.T) {
 			w.Settle(w.now, x, second)
 		}
 		w.Leave(w.now, x)
-		for i, key := range by("a", "a/24") {
+		for i, key := range []Key{host("a"), networks("a/24")[0]} {
 			want := []float64{debt.Seconds() / 2, 0}[i] // the first one didn't wait
 			if r, _ := w.Find(w.now, key); math.Abs(r.Wait-want) > 0.01 {
 				t.Errorf("%s: key %d: an average wait of %g s, want %g s", name, i, r.Wait, want)

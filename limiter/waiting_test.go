@@ -17,7 +17,7 @@ func inDebt(m Mode, debt time.Duration, change func(*Policy)) *world {
 		change(&p)
 	}
 	w := newWorld(p)
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: debt})
+	w.Debit(w.now, Charge{Key: host("a"), Cost: debt})
 	return w
 }
 
@@ -71,14 +71,14 @@ func TestRefusals(t *testing.T) {
 		before int // requests that are already held
 		want   Verdict
 	}{
-		"cap: too long":          {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
-		"debt of those in front": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: by("a")[0], Action: Refuse, Reason: Debt}},
+		"cap: too long":          {mode: Cap, debt: 40 * second, want: Verdict{Wait: 40 * second, Key: host("a"), Action: Refuse, Reason: Debt}},
+		"debt of those in front": {mode: Cap, debt: 20 * second, before: 11, want: Verdict{Wait: 31 * second, Key: host("a"), Action: Refuse, Reason: Debt}},
 		"observe":                {mode: Observe, debt: 40 * second, want: Verdict{Undelayed: true}},
 		"shadow": {
 			mode: Cap, debt: 40 * second, change: func(p *Policy) { p.Shadow = true },
 			want: Verdict{
-				Wait: 40 * second, Key: by("a")[0], Action: Refuse, Reason: Debt, Shadow: true,
-				Would: Would{by("a")[0], 40 * second, Refuse},
+				Wait: 40 * second, Key: host("a"), Action: Refuse, Reason: Debt, Shadow: true,
+				Would: Would{host("a"), 40 * second, Refuse},
 			},
 		},
 	} {
@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 // of its requests.
 func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 	w := inDebt(Cap, 2*second, func(p *Policy) { p.MaxHeld = 4 })
-	w.Debit(w.now, Charge{Key: by("b")[0], Cost: 2 * second})
+	w.Debit(w.now, Charge{Key: host("b"), Cost: 2 * second})
 	wait := func(client string) *Ticket {
 		return w.Arrive(w.now, Arrival{Client: host(client), Guess: second})
 	}
@@ -121,7 +121,7 @@ func TestFullRoomRefusesTheLongestQueue(t *testing.T) {
 		if !testkit.Ready(x.Decided()) && refused {
 			t.Errorf("%s isn't notified", name)
 		}
-		if v := x.Verdict(); v.Refused() != refused || refused && (v.Reason != ServerFull || v.Key != by("a")[0]) {
+		if v := x.Verdict(); v.Refused() != refused || refused && (v.Reason != ServerFull || v.Key != host("a")) {
 			t.Errorf("%s: %+v, refused %t wanted", name, v, refused)
 		}
 	}
@@ -137,7 +137,7 @@ func TestWaitEndsAtMaxHold(t *testing.T) {
 	var at time.Duration
 	w.ask(Arrival{Client: host("a"), Guess: second}, func(t *Ticket) { verdict, at = t.Verdict(), w.elapsed() })
 	w.run(second)
-	w.Debit(w.now, Charge{Key: by("a")[0], Cost: 60 * second}) // a peer's report increases the debt
+	w.Debit(w.now, Charge{Key: host("a"), Cost: 60 * second}) // a peer's report increases the debt
 	w.run(60 * second)
 	if verdict.Action != Refuse || verdict.Reason != Debt || at.Round(100*time.Millisecond) != 30*second {
 		t.Errorf("%+v at %v, want refused for debt at 30s", verdict, at)
@@ -148,7 +148,7 @@ func TestWaitEndsAtMaxHold(t *testing.T) {
 // If two keys block a request, it waits for both. In the queue of the second key, it waits in order of arrival.
 func TestTwoDebtsOneRequest(t *testing.T) {
 	w := inDebt(Cap, 3*second, nil)
-	w.Debit(w.now, Charge{Key: by("", "net")[1], Cost: 6 * second})
+	w.Debit(w.now, Charge{Key: networks("net")[0], Cost: 6 * second})
 	order := map[string]time.Duration{}
 	ask := func(name string, keys ...string) {
 		w.ask(Arrival{Client: host(keys[0]), Others: networks(keys[1:]...), Guess: second}, func(*Ticket) { order[name] = w.elapsed().Round(time.Second) })
@@ -212,9 +212,10 @@ func TestHolding(t *testing.T) {
 	testkit.Same(t, 0, w.Held(), "held")
 }
 
+// credit returns the level of a client that the limiter has seen, in CPU-seconds.
 func credit(t *testing.T, w *world, id string) float64 {
 	t.Helper()
-	r, ok := w.Find(w.now, by(id)[0])
+	r, ok := w.Find(w.now, host(id))
 	if !ok {
 		t.Fatalf("%s is not known", id)
 	}

@@ -158,12 +158,3 @@ func networks(ids ...string) (keys []Key) {
 	}
 	return keys
 }
-
-func by(ids ...string) []Key {
-	classes := []string{"slash32", "slash24", "slash16"}
-	var keys []Key
-	for i, id := range ids {
-		keys = append(keys, Key{Class: classes[i], ID: id})
-	}
-	return keys
-}

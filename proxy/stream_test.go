@@ -364,9 +364,7 @@ func TestStreamsAreTold(t *testing.T) {
 			end()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if g := r.limiter.GateState(); g.Busy != 0 {
-				t.Errorf("upgraded %t: it is over, the gate counts %+v", upgraded, g)
-			}
+			testkit.Same(t, 0, r.limiter.GateState().Busy, "upgraded %t: it is over, requests that the gate counts", upgraded)
 		})
 	}
 }

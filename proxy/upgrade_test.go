@@ -171,9 +171,7 @@ func TestUpgradeWithOneSide(t *testing.T) {
 					break
 				}
 			}
-			if words != 2 {
-				t.Errorf("closed after %d words", words)
-			}
+			testkit.Same(t, 2, words, "words before it is closed")
 			_ = speaks.Close()
 			<-over
 		})
@@ -187,9 +185,7 @@ func TestUpgradeThatIsNotRead(t *testing.T) {
 		c := r.dial()
 		send(t, c, upgrade)
 		time.Sleep(31 * time.Second)
-		if n := r.access.Len(); n != 1 {
-			t.Errorf("%d requests have ended", n)
-		}
+		testkit.Same(t, 1, r.access.Len(), "requests that have ended")
 		_ = c.Close()
 	})
 }

@@ -1,7 +1,6 @@
 package mmdb
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"net"
@@ -39,12 +38,6 @@ func bytesOf(t testing.TB, kind string, all rows) []byte {
 	return []byte(b.String())
 }
 
-// put replaces a file's content in one step.
-func put(t testing.TB, file string, data []byte) {
-	t.Helper()
-	testkit.Must(t, errors.Join(os.WriteFile(file+".new", data, 0o600), os.Rename(file+".new", file)))
-}
-
 // few yields n networks, numbered from 1, each with a record made from its number.
 func few(n int, record func(i int) mmdbtype.DataType) rows {
 	return func(yield func(netip.Prefix, mmdbtype.DataType) bool) {
@@ -76,7 +69,6 @@ func TestFormats(t *testing.T) {
 		{"no system", "asn", "", mmdbtype.Map{"asn": mmdbtype.Uint16(0)}},
 		{"the largest number", "asn", "AS4294967295", mmdbtype.Map{"asn": mmdbtype.Uint32(1<<32 - 1)}},
 		{"a small number", "asn", "AS7", mmdbtype.Map{"asn": mmdbtype.Uint16(7)}},
-		{"the largest number", "asn", "AS4294967295", asNumber(1<<32 - 1)},
 		{"no number", "asn", "", mmdbtype.Map{"asn": mmdbtype.String("<script>")}},
 		{"a negative number", "asn", "", mmdbtype.Map{"asn": mmdbtype.Int32(-5)}},
 		{"a number too large", "asn", "", mmdbtype.Map{"asn": mmdbtype.Uint64(1 << 40)}},
@@ -116,7 +108,7 @@ func TestBrokenKeepsTheRunning(t *testing.T) {
 	if id, err := load(); id != "no table" || err == nil || logs.Len() != 1 {
 		t.Errorf("without a file: %q, %v, log %v", id, err, logs.All())
 	}
-	put(t, file, good)
+	testkit.ReplaceFile(t, file, string(good))
 	if id, err := load(); id != "AS1" || err != nil {
 		t.Fatalf("got %q, %v", id, err)
 	}
@@ -132,7 +124,7 @@ func TestBrokenKeepsTheRunning(t *testing.T) {
 			return mmdbtype.Map{"country": mmdbtype.Map{"iso_code": mmdbtype.String("NZ")}}
 		})),
 	} {
-		put(t, file, data)
+		testkit.ReplaceFile(t, file, string(data))
 		id, err := load()
 		told := logs.TakeAll()
 		if len(told) != 1 || told[0].ContextMap()["file"] != file || told[0].ContextMap()["error"] == "" || told[0].ContextMap()["previous version stays"] != true {
@@ -146,7 +138,7 @@ func TestBrokenKeepsTheRunning(t *testing.T) {
 	if id, err := load(); id != "AS1" || err == nil {
 		t.Errorf("removed: got %q, %v", id, err)
 	}
-	put(t, file, bytesOf(t, "GeoLite2-ASN", few(10, func(int) mmdbtype.DataType { return asNumber(64496) })))
+	testkit.ReplaceFile(t, file, string(bytesOf(t, "GeoLite2-ASN", few(10, func(int) mmdbtype.DataType { return asNumber(64496) }))))
 	if id, err := load(); id != "AS64496" || err != nil {
 		t.Errorf("with a valid file again: got %q, %v", id, err)
 	}

@@ -74,8 +74,7 @@ func (f *full) get(t *testing.T, jar http.CookieJar, target string, header ...st
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://site.example"+target, nil)
 	testkit.Must(t, err)
-	req.Header.Set("User-Agent", chrome)
-	req.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+	req.Header = navigation("/").Header
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}

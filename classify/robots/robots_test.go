@@ -88,8 +88,8 @@ func robots(t *testing.T, change func(*Config)) *Robots {
 	return New(c)
 }
 
-// recognised classifies a request as the proxy does.
-func recognised(t *testing.T, x *Robots, address, agent string) (*classify.Result, bool) {
+// recognised classifies a request, which may be signed, as the proxy does.
+func recognised(t *testing.T, x *Robots, address, agent string, signer ...string) (*classify.Result, bool) {
 	t.Helper()
 	c := classify.New(classify.Config{
 		Exempt: []classify.Exemption{{Prefix: netip.MustParsePrefix("192.0.2.99/32")}},
@@ -99,6 +99,7 @@ func recognised(t *testing.T, x *Robots, address, agent string) (*classify.Resul
 		},
 	})
 	r := newRequest(address, agent)
+	r.Header.Set("Signature-Input", strings.Join(signer, ""))
 	var res classify.Result
 	c.Classify(r, &res)
 	return &res, x.Recognise(noon(), r, &res)
@@ -194,7 +195,6 @@ func keyText(res *classify.Result) string {
 // TestSigned: a signature proves a robot at any address, but no more than an address would.
 func TestSigned(t *testing.T) {
 	x := robots(t, nil)
-	c := classify.New(classify.Config{Classes: []classify.Class{{Name: "slash32", By: classify.Slash32}}})
 	for _, s := range []struct{ address, agent, signer, account string }{
 		{"203.0.113.1", person, "chatgpt.com", "openai for people"},
 		{"203.0.113.1", "ChatGPT-User/1.0", "chatgpt.com", "openai for people"},
@@ -205,21 +205,15 @@ func TestSigned(t *testing.T) {
 		{"203.0.113.17", "GPTBot/1.2", "you.com", "gptbot"},
 		{"203.0.113.1", person, "signer.example", ""},
 	} {
-		r := newRequest(s.address, s.agent)
-		r.Header.Set("Signature-Input", s.signer)
-		var res classify.Result
-		c.Classify(r, &res)
-		if ok := x.Recognise(noon(), r, &res); ok != (s.account != "") || ok && (res.Keys()[0].ID != s.account || res.Evidence != classify.Verified) {
-			t.Errorf("%s with the User-Agent %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(&res))
+		res, ok := recognised(t, x, s.address, s.agent, s.signer)
+		if ok != (s.account != "") || ok && (res.Keys()[0].ID != s.account || res.Evidence != classify.Verified) {
+			t.Errorf("%s with the User-Agent %s, signed by %s: %s", s.address, s.agent, s.signer, keyText(res))
 		}
 	}
 	testkit.Same(t, "by its signature", x.ProofOf(limiter.Key{Class: "robot", ID: "youbot"}), "the proof")
 	for agent, address := range map[string]string{"ChatGPT-User/1.0": "203.0.113.1", "YouBot/1.0": "203.0.113.1", "GPTBot/1.2": "203.0.113.65"} {
-		r := newRequest(address, agent)
-		r.Header.Set("Signature-Input", "unread")
-		var res classify.Result
-		c.Classify(r, &res)
-		if x.Recognise(noon(), r, &res); res.Forged || res.Account || keyText(&res) != "slash32 "+address {
+		res, _ := recognised(t, x, address, agent, "unread")
+		if res.Forged || res.Account || res.Keys()[0] != (limiter.Key{Class: "slash32", ID: address}) {
 			t.Errorf("%s, whose signature was not read: %+v", agent, res)
 		}
 	}

@@ -1,7 +1,6 @@
 package standing
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,14 +14,10 @@ func TestCookiesAreBounded(t *testing.T) {
 	var names []string
 	lines := []string{"lang=en; a=0123456789abcdef;b;c=0123456789abcdef0; d=", "e=0123456789abcdef", strings.Repeat(" ", maxCookie) + "f=0123456789abcdef"}
 	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return true })
-	if !slices.Equal(names, []string{"a", "c", "e"}) {
-		t.Errorf("%q are read; want no value that is too short to be unique, and none beyond the header's limit", names)
-	}
+	testkit.Same(t, []string{"a", "c", "e"}, names, "those that are read: no value that is too short to be unique, and none beyond the header's limit")
 	names = nil
 	eachCookie(lines, func(name, _ string) bool { names = append(names, name); return false })
-	if !slices.Equal(names, []string{"a"}) {
-		t.Errorf("%q are read, though the first one was enough", names)
-	}
+	testkit.Same(t, []string{"a"}, names, "those that are read, although the first one was enough")
 	for size, want := range map[int]bool{leastSecret - 1: false, leastSecret: true, mostSecret: true, mostSecret + 1: false} {
 		testkit.Same(t, want, isSecret(strings.Repeat("x", size)), "a value of %d bytes can be unique", size)
 	}

@@ -36,7 +36,6 @@ func TestCookieComesBack(t *testing.T) {
 // as several clients.
 func TestSessionsOfAnAddress(t *testing.T) {
 	x := newStandingSite(t)
-	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
 	for i := range maxSessions + 10 {
 		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
 	}
@@ -55,7 +54,6 @@ func TestSessionsOfAnAddress(t *testing.T) {
 func TestHastySessions(t *testing.T) {
 	for every, want := range map[time.Duration][2]float64{5 * time.Second: {maxCompany, 100}, 2 * time.Second: {4, 25}, 500 * time.Millisecond: {1, 1}} {
 		x := newStandingSite(t)
-		cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
 		for i := range 20 {
 			x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
 		}
@@ -276,9 +274,9 @@ func TestStandingConcurrently(t *testing.T) {
 		all.Go(func() {
 			for i := range 200 {
 				address := fmt.Sprintf("192.0.2.%d", i%5)
-				x.ask(0, address, "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
-				x.ask(0, address, "/a.css", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
-				x.ask(0, fmt.Sprintf("192.0.2.%d", i%7), "/", []string{fmt.Sprintf("Cookie: sid=%016d", i%50)})
+				x.ask(0, address, "/", nil, "Set-Cookie: "+cookie(i))
+				x.ask(0, address, "/a.css", []string{"Cookie: " + cookie(i)})
+				x.ask(0, fmt.Sprintf("192.0.2.%d", i%7), "/", []string{"Cookie: " + cookie(i%50)})
 			}
 			_, _ = x.s.AppendBinary(nil)
 		})

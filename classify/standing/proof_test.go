@@ -112,10 +112,10 @@ func TestCookiesThatDoNotComeBack(t *testing.T) {
 		for back, want := range map[int]classify.Evidence{4: 0, 5: classify.Cookie} {
 			x := newStandingSite(t)
 			for i := range 10 {
-				x.ask(0, "192.0.2.1", path, nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+				x.ask(0, "192.0.2.1", path, nil, "Set-Cookie: "+cookie(i))
 			}
 			for i := range back {
-				x.ask(0, "192.0.2.1", path, []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+				x.ask(0, "192.0.2.1", path, []string{"Cookie: " + cookie(i)})
 			}
 			if res := x.ask(0, "192.0.2.1", path, nil); res.Evidence != want || res.ClientsBehind != 1 {
 				t.Errorf("%s: with %d of 10 cookies back, the evidence is %q, for %g clients", path, back, res.Evidence, res.ClientsBehind)
@@ -191,12 +191,12 @@ func TestCookieThatManyHave(t *testing.T) {
 func TestSessionsStayInUse(t *testing.T) {
 	x := newStandingSite(t)
 	for i := range 10 {
-		x.ask(0, "192.0.2.1", "/", nil, fmt.Sprintf("Set-Cookie: sid=%016d", i))
+		x.ask(0, "192.0.2.1", "/", nil, "Set-Cookie: "+cookie(i))
 	}
 	var res *classify.Result
 	for minute := range 60 {
 		for i := range 10 {
-			res = x.ask(time.Duration(minute)*time.Minute, "192.0.2.1", "/", []string{fmt.Sprintf("Cookie: sid=%016d", i)})
+			res = x.ask(time.Duration(minute)*time.Minute, "192.0.2.1", "/", []string{"Cookie: " + cookie(i)})
 			if !isSession(res) {
 				t.Fatalf("minute %d: session %d is lost", minute, i)
 			}

@@ -12,7 +12,6 @@ import (
 // sessions in use.
 func TestSessionsAreBoundedWhereverTheyWereProven(t *testing.T) {
 	x := newStandingSite(t)
-	cookie := func(i int) string { return fmt.Sprintf("sid=%016d", i) }
 	for i := range 300 {
 		address := fmt.Sprintf("192.0.2.%d", i/50+1)
 		x.ask(0, address, "/", nil, "Set-Cookie: "+cookie(i))
@@ -51,7 +50,7 @@ func TestHandedOutCookiesEvictNobody(t *testing.T) {
 	for i := range 5000 {
 		var strangers, sessions []string
 		for j := range each {
-			strangers = append(strangers, fmt.Sprintf("Set-Cookie: sid=%016d", i*each+j))
+			strangers = append(strangers, "Set-Cookie: "+cookie(i*each+j))
 			sessions = append(sessions, fmt.Sprintf("Set-Cookie: y=%016d", i*each+j))
 		}
 		x.ask(time.Second, "192.0.2.1", "/", nil, strangers...)

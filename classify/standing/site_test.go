@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -77,6 +78,9 @@ func expectStanding(t *testing.T, what string, res *classify.Result, standing fl
 
 const sid = "sid=0123456789abcdef"
 
+// cookie returns the ith session, in the form of sid.
+func cookie(i int) string { return fmt.Sprintf("sid=%016d", i) }
+
 // TestStandingTravels has a visitor use two instances in turn. Its evidence at one counts at the other. Its session
 // is one client at both, even when the site changes its cookie, and stops counting when no instance reports it any
 // longer. An instance doesn't pass on reports from others.
@@ -116,8 +120,8 @@ func TestStandingTravels(t *testing.T) {
 	}
 	first := a.ask(time.Second, person, "/", []string{"Cookie: " + sid}, "Set-Cookie: sid=fedcba9876543210").Keys()[0]
 	carry(0, time.Second)
-	for _, cookie := range []string{sid, "sid=fedcba9876543210", sid} {
-		testkit.Same(t, first, b.ask(time.Second, person, "/", []string{"Cookie: " + cookie}, "Set-Cookie: sid=0000000011111111").Keys()[0], "with %s, the client at the other instance", cookie)
+	for _, session := range []string{sid, "sid=fedcba9876543210", sid} {
+		testkit.Same(t, first, b.ask(time.Second, person, "/", []string{"Cookie: " + session}, "Set-Cookie: sid=0000000011111111").Keys()[0], "with %s, the client at the other instance", session)
 	}
 	carry(1, 2*time.Second)
 	testkit.Same(t, first, a.ask(2*time.Second, person, "/", []string{"Cookie: sid=0000000011111111"}).Keys()[0], "the client with a cookie from the other instance")

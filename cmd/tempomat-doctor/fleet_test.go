@@ -147,9 +147,7 @@ func TestFleet(t *testing.T) {
 	for _, w := range living {
 		w.mu.Lock()
 		slices.Sort(w.done)
-		if got := strings.Join(w.done, "; "); got != "forgave 203.0.113.9; pinned 203.0.113.9 to 4" {
-			t.Errorf("%d: %s", w.n, got)
-		}
+		testkit.Same(t, "forgave 203.0.113.9; pinned 203.0.113.9 to 4", strings.Join(w.done, "; "), "what instance %d did", w.n)
 		w.mu.Unlock()
 	}
 }
@@ -346,9 +344,7 @@ func TestFleetDashboard(t *testing.T) {
 	}
 	for _, w := range living {
 		w.mu.Lock()
-		if got := strings.Join(w.done, "; "); got != "forgave 203.0.113.9" {
-			t.Errorf("%d: %q", w.n, got)
-		}
+		testkit.Same(t, "forgave 203.0.113.9", strings.Join(w.done, "; "), "what instance %d did", w.n)
 		w.mu.Unlock()
 	}
 }

@@ -32,9 +32,7 @@ func TestAddressIsTaken(t *testing.T) {
 
 // TestNoDoctor: a master continues without its admin socket and its metrics.
 func TestNoDoctor(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
+	l := testkit.Listen(t)
 	dir := testkit.ShortDir(t)
 	m := &masterProcess{t: t, file: filepath.Join(dir, "m.yaml"), admin: dir} // a directory instead of a socket
 	m.configure(fmt.Sprintf("listen: ipc://%s/m\ndomains: {api: {rate: 5/sec, burst: 10}}\nmetrics: %q\n", dir, l.Addr()))

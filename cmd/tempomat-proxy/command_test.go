@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,10 +12,7 @@ import (
 // TestCommands checks the output of the commands, the hints for unknown commands and flags, and the errors for files
 // that can't be served.
 func TestCommands(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer taken.Close()
-	at, dir := taken.Addr().String(), t.TempDir()
+	at, dir := testkit.Listen(t).Addr().String(), t.TempDir()
 	good, bad, busy, none := dir+"/good.yaml", dir+"/bad.yaml", dir+"/busy.yaml", dir+"/none.yaml"
 	testkit.WriteFile(t, good, "listen: 127.0.0.1:0\nbackend: http://127.0.0.1:1\nadmin: {listen: off}\n", 0o600)
 	testkit.WriteFile(t, bad, "throttle: {mode: fast}\n", 0o600)

@@ -77,7 +77,7 @@ func startProxyLogging(t *testing.T, stderr *os.File, yaml string) *sidecarProce
 	t.Helper()
 	s, address := unstarted(t), "127.0.0.1:"+freePort(t)
 	s.url = "http://" + address
-	s.configure(t, plain(t), yaml+"listen: "+address+"\n")
+	s.configure(t, pageBackend(t), yaml+"listen: "+address+"\n")
 	s.process = testkit.StartWith(t, []*os.File{stderr}, nil, "sh", "-c", `exec "$0" "$@" 2>&3 3>&-`, program(t, "tempomat-proxy"), "-config", s.file)
 	s.Listens(address)
 	return s

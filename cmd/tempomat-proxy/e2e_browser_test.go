@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -57,9 +56,7 @@ func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, red
 	f.outwait(t, fmt.Sprint("203.0.113.", 1+redirects))
 	empty()
 	testkit.Eventually(t, "the page is shown at its URL", func() bool { return g.shows(f.url+target+fragment, target) })
-	if saw := f.saw(); !slices.Equal(saw, []string{"GET " + target}) {
-		t.Errorf("the site saw %q", saw)
-	}
+	testkit.Same(t, []string{"GET " + target}, f.saw(), "the site saw")
 	testkit.Same(t, redirects, f.redirected()-before-1, "%s: redirects", target)
 }
 
@@ -67,7 +64,7 @@ func landsOnce(t *testing.T, g *guide, f *fullSite, target, fragment string, red
 // When all have loaded or failed, the page's title contains both numbers.
 func pictures(t *testing.T, g *guide) string {
 	workers := make(chan struct{}, 10)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		workers <- struct{}{}
 		defer func() { <-workers }()
 		w.Header().Set("Cache-Control", "no-store")
@@ -85,9 +82,7 @@ function tell() { if (good + bad == `, n, `) { document.title = good + " good, "
 		for i := range n {
 			fmt.Fprintf(w, `<img src="/%d-%d.gif" onload="good++; tell()" onerror="bad++; tell()">`, n, i)
 		}
-	}))
-	t.Cleanup(backend.Close)
-	return backend.URL
+	})
 }
 
 // TestWorldPagesOfManyPictures: in every mode, a browser gets all pictures of a page, however many there are, both at
@@ -153,7 +148,7 @@ func startGuide(t *testing.T) *guide {
 	t.Helper()
 	g := &guide{next: make(chan string)}
 	ends := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.url = startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/start" { // Firefox loads the first page twice
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, "<!doctype html><link rel=icon href=data:,><script>", g.script(), "</script>")
@@ -170,9 +165,8 @@ func startGuide(t *testing.T) *guide {
 		case <-r.Context().Done():
 		case <-ends:
 		}
-	}))
-	t.Cleanup(func() { close(ends); s.Close() })
-	g.url = s.URL
+	})
+	t.Cleanup(func() { close(ends) })
 	return g
 }
 
@@ -218,9 +212,8 @@ const oneWorker = "cpuCount: 1\ncost: {source: wall}\ngate: {heavy: 1, usage: of
 func startFullSite(t *testing.T, yaml string) *fullSite {
 	t.Helper()
 	f := &fullSite{here: make(chan struct{}, 1)}
-	backend := httptest.NewServer(http.HandlerFunc(f.serve))
-	t.Cleanup(backend.Close)
-	f.sidecarProcess = startProxyWith(t, []string{"TEMPOMAT_BACKEND_WORKERS=1"}, nil, backend.URL, oneWorker+yaml)
+	backend := startBackend(t, f.serve)
+	f.sidecarProcess = startProxyWith(t, []string{"TEMPOMAT_BACKEND_WORKERS=1"}, nil, backend, oneWorker+yaml)
 	return f
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,7 +22,7 @@ func TestCurl(t *testing.T) {
 	}
 	content := strings.Repeat("0123456789", 10000)
 	end := make(chan struct{})
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	backend := startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/upload":
 			b, err := io.ReadAll(r.Body)
@@ -36,13 +35,10 @@ func TestCurl(t *testing.T) {
 		default:
 			http.ServeContent(w, r, "content.txt", time.Unix(1e9, 0), strings.NewReader(content))
 		}
-	}))
-	t.Cleanup(func() {
-		close(end)
-		backend.Close()
 	})
-	s := startProxy(t, backend.URL, observed)
-	secure := startSecure(t, backend.URL, overTLS+observed)
+	t.Cleanup(func() { close(end) })
+	s := startProxy(t, backend, observed)
+	secure := startSecure(t, backend, overTLS+observed)
 	_, port, _ := net.SplitHostPort(secure.site)
 	dir := tempDir(t)
 	file, part := filepath.Join(dir, "file"), filepath.Join(dir, "part")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,9 +40,8 @@ var (
 // a machine of its own. Other tests run the commands that need a booted machine. notRun lists the rest.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Tempomat-Cost", "0.1") }))
-	t.Cleanup(backend.Close)
-	s := startProxy(t, backend.URL, fmt.Sprintf("throttle: {mode: observe}\ncoordination: {kind: gossip, secret: %q, gossip: {listen: %q, join: [%q]}}\n",
+	backend := startBackend(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Tempomat-Cost", "0.1") })
+	s := startProxy(t, backend, fmt.Sprintf("throttle: {mode: observe}\ncoordination: {kind: gossip, secret: %q, gossip: {listen: %q, join: [%q]}}\n",
 		newSecret(t), testkit.FreeAddress(t), testkit.FreeAddress(t)))
 	master := filepath.Join(s.dir, "master.sock")
 	file := filepath.Join(s.dir, "master.yaml")
@@ -54,7 +52,7 @@ func TestDocumentedCommands(t *testing.T) {
 		found += len(commands)
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			r := newReader(t, s, backend.URL, master)
+			r := newReader(t, s, backend, master)
 			for _, command := range commands {
 				testkit.Same(t, "", r.try(command), "%s", command)
 			}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -114,8 +113,7 @@ func (m *masterProcess) doctor(args ...string) string {
 // also fails for a while.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
-	t.Cleanup(backend.Close)
+	backend := startBackend(t, func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) })
 	r := testkit.StartRedis(t)
 	m := startMaster(t, "store: redis://"+r.Address+`
 domains:
@@ -129,7 +127,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 `
 	var cars []*sidecarProcess
 	for range 3 {
-		cars = append(cars, startProxy(t, backend.URL, yaml+m.coordination()))
+		cars = append(cars, startProxy(t, backend, yaml+m.coordination()))
 	}
 	for _, s := range cars {
 		s.linked(true)
@@ -163,7 +161,7 @@ throttle: {mode: cap, maxHold: 1s, memory: 1h}
 	for _, s := range cars[1:] {
 		s.served(newcomer) // this sidecar can't know the debt
 	}
-	forgetful := startProxy(t, backend.URL, yaml+m.coordination())
+	forgetful := startProxy(t, backend, yaml+m.coordination())
 	forgetful.served(late)
 
 	m.start()
@@ -380,17 +378,6 @@ func replaceSecret(t *testing.T, file string, cars ...*sidecarProcess) {
 	}
 }
 
-// plain starts a backend that answers at once, and returns its URL.
-func plain(t *testing.T) string {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/own") {
-			w.Header().Set("X-RateLimit-Remaining", "own")
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 // TestStrictLimits sends requests to two sidecars that count together in Redis, and then kills Redis.
 func TestStrictLimits(t *testing.T) {
 	t.Parallel()
@@ -399,7 +386,7 @@ func TestStrictLimits(t *testing.T) {
 limits: [{name: login, path: /login, rate: 1/hour, burst: 2, strict: true}]
 coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 `
-	backend := plain(t)
+	backend := pageBackend(t)
 	cars := [2]*sidecarProcess{startProxy(t, backend, yaml), startProxy(t, backend, yaml)}
 	for i, want := range []string{`"login";r=1;t=3600`, `"login";r=0;t=7200`, `"login";r=0;t=7200`} {
 		a := cars[i%2].get("198.51.100.1", "/login")
@@ -409,9 +396,7 @@ coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 	}
 	r.Kill()
 	for range 3 {
-		if a := cars[0].get("198.51.100.1", "/login"); a.StatusCode != 200 {
-			t.Errorf("without Redis: %s", a.Status)
-		}
+		testkit.Same(t, 200, cars[0].get("198.51.100.1", "/login").StatusCode, "without Redis: status")
 	}
 	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
 		t.Errorf("%v", got)

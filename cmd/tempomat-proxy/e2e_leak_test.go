@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,9 +19,7 @@ import (
 // are left after the program has ended.
 func TestNothingIsLeft(t *testing.T) {
 	backend := startApache(t)
-	graphite, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = graphite.Close() })
+	graphite := testkit.Listen(t)
 	var samples atomic.Int64 // their size in bytes
 	go func() {
 		for c, err := graphite.Accept(); err == nil; c, err = graphite.Accept() {
@@ -53,9 +50,7 @@ robots: {refresh: off}
 			t.Run("asks", func(t *testing.T) { s.asksForEverything(t, mode) })
 			testkit.Eventually(t, "Graphite is told", func() bool { return samples.Load() > 0 })
 			end()
-			if got := <-status; got != 0 {
-				t.Errorf("status %d\n%s", got, s.Stderr)
-			}
+			testkit.Same(t, 0, <-status, "status, after\n%s", s.Stderr)
 			testkit.Same(t, "", stdout.String(), "it printed")
 			testkit.Must(t, goleak.Find(before))
 		})

@@ -83,6 +83,14 @@ func asks(c *http.Client, url string) error {
 	return nil
 }
 
+// startBackend starts a backend with a handler, and returns its URL.
+func startBackend(t *testing.T, h http.HandlerFunc) (url string) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // pageBackend answers all requests with a page, vouches for clients that log in, and reports that expensive pages cost
 // two CPU-seconds.
 func pageBackend(t *testing.T) (url string) {
@@ -96,7 +104,7 @@ func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()
 	t.Helper()
 	came, gate := make(chan struct{}, 16), make(chan struct{})
 	release = sync.OnceFunc(func() { close(gate) })
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/slow":
 			came <- struct{}{}
@@ -108,8 +116,7 @@ func slowBackend(t *testing.T) (url string, slow <-chan struct{}, release func()
 			w.Header().Set("Tempomat-Cost", "2")
 		}
 		_, _ = io.WriteString(w, "page")
-	}))
-	t.Cleanup(backend.Close)
+	})
 	t.Cleanup(release)
-	return backend.URL, came, release
+	return url, came, release
 }

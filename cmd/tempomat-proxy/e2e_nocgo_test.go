@@ -5,7 +5,6 @@ package main
 import (
 	"debug/buildinfo"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,13 +35,10 @@ func TestWorldWithoutCgo(t *testing.T) {
 	}
 
 	t.Run("sidecar", func(t *testing.T) {
-		backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-		t.Cleanup(backend.Close)
-		s := startProxyAs(t, nil, []string{proxy}, backend.URL, "coordination: {kind: smockron, smockron: {master: 127.0.0.1}}\n")
+		backend := startBackend(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		s := startProxyAs(t, nil, []string{proxy}, backend, "coordination: {kind: smockron, smockron: {master: 127.0.0.1}}\n")
 		s.Stderr.Await(t, 0, `"level":"error"`, `"msg":"accounts are not shared; this instance works alone"`, `"kind":"smockron"`, smockron.ErrNoZeroMQ.Error())
-		if a := s.get("198.51.100.1", "/"); a.StatusCode != http.StatusNoContent {
-			t.Errorf("it answers %s", a.Status)
-		}
+		testkit.Same(t, http.StatusNoContent, s.get("198.51.100.1", "/").StatusCode, "status")
 	})
 	t.Run("master", func(t *testing.T) {
 		dir := tempDir(t)

@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -131,13 +130,11 @@ func (p *prometheus) checkRules() {
 // startBreaking starts a backend that breaks off its answers below /broken.
 func startBreaking(t *testing.T) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	return startBackend(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/broken" {
 			panic(http.ErrAbortHandler)
 		}
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
+	})
 }
 
 // TestWorldPrometheus runs a real Prometheus with a real proxy, and evaluates all expressions of the alerts

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,9 +50,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the debt was %v and is %v", before.Level, after.Level)
 	}
 	// The debt, which was only observed before, now has an effect.
-	if a := s.get(debtor, "/style.css"); a.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("the debtor got %s", a.Status)
-	}
+	testkit.Same(t, http.StatusTooManyRequests, s.get(debtor, "/style.css").StatusCode, "the debtor's status")
 	t.Run("bad", func(t *testing.T) { keepsOnBadFile(t, s, backend) })
 	t.Run("restart", func(t *testing.T) { namesWhatNeedsRestart(t, s, backend) })
 }
@@ -97,9 +94,7 @@ func keepsOnBadFile(t *testing.T, s *sidecarProcess, backend *apache) {
 	if st := s.stats(); st.Mode != "cap" || st.Counters["reloads"] != 1 || st.Counters["reloadsRejected"] != 1 {
 		t.Errorf("status %+v", st)
 	}
-	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
-		t.Errorf("the running one serves %s", a.Status)
-	}
+	testkit.Same(t, http.StatusOK, s.get("203.0.113.1", "/style.css").StatusCode, "with the running configuration: status")
 }
 
 // TestReloadOfNoSite: a truncated file has no backend. If the backend is an address that the proxy serves, even one that
@@ -141,9 +136,7 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 	s.Stderr.Await(t, from, waits, `"key":"listen"`, `"new":"127.0.0.1:1"`)
 	s.Stderr.Await(t, from, waits, `"key":"table.size"`, `"new":"2048"`)
 	testkit.Same(t, 2, s.Stderr.Count(from, waits), "keys that are said to need a restart, in\n%s", s.Stderr)
-	if a := s.get("203.0.113.1", "/style.css"); a.StatusCode != http.StatusOK {
-		t.Errorf("the listener serves %s", a.Status)
-	}
+	testkit.Same(t, http.StatusOK, s.get("203.0.113.1", "/style.css").StatusCode, "at the same listener: status")
 	const doctorSays = "reloaded\nThese settings need a restart: listen, table.size\n"
 	for range 2 { // the keys still need a restart if the file hasn't changed since the last reload
 		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
@@ -161,10 +154,9 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 // If a file is broken, the log names it with its fault, and its previous content stays in use.
 func TestFilesOfTheConfiguration(t *testing.T) {
 	t.Parallel()
-	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	echo := startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(strings.Join(r.Header["X-Forwarded-For"], ", ")))
-	}))
-	t.Cleanup(echo.Close)
+	})
 	const client, nobody = "198.51.100.9", "http://127.0.0.1:9"
 	for name, c := range map[string]struct {
 		backend, yaml, file   string   // yaml has %s for the file's directory
@@ -179,7 +171,7 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 			nil, []string{"error.html:2:", "Langage"},
 		},
 		"trusted proxies": {
-			echo.URL, "trustedProxies: [\"file:%s/proxies.txt\"]\n", "proxies.txt",
+			echo, "trustedProxies: [\"file:%s/proxies.txt\"]\n", "proxies.txt",
 			"# nobody here\n192.0.2.1\n", "192.0.2.1\n\n127.0.0.0/8 # this machine\n", "192.0.2.1\n<html>\n",
 			"127.0.0.1", client + ", 127.0.0.1",
 			[]string{`"msg":"setting changed"`, `"key":"trustedProxies","old":"file:`, ` (1)","new":"file:`, ` (2)"`}, []string{"proxies.txt:2:", "trustedProxies"},
@@ -218,12 +210,12 @@ func TestFilesOfTheConfiguration(t *testing.T) {
 func TestMetricsGoOn(t *testing.T) {
 	t.Parallel()
 	metrics := "127.0.0.1:" + freePort(t)
-	backend := plain(t)
+	backend := pageBackend(t)
 	yaml := "state: off\nmetrics: \"" + metrics + "\"\nlimits: ["
-	const login, other = "{name: login, path: /login, rate: 1/hour}", "{name: other, path: /other, rate: 1/hour}"
+	const login, other = "{name: login, path: /form, rate: 1/hour}", "{name: other, path: /other, rate: 1/hour}"
 	s := startProxy(t, backend, yaml+login+", "+other+"]\n")
 	for range 3 {
-		s.get("198.51.100.1", "/login")
+		s.get("198.51.100.1", "/form")
 	}
 	holds := func(when string, want map[string]float64) {
 		t.Helper()
@@ -238,15 +230,15 @@ func TestMetricsGoOn(t *testing.T) {
 	s.configure(t, backend, yaml+login+"]\nthrottle: {mode: wrong}\n")
 	s.doctor("reload")
 	testkit.Same(t, 1, s.stats().Counters["reloadsRejected"], "reloads rejected")
-	s.get("198.51.100.2", "/login")
+	s.get("198.51.100.2", "/form")
 	holds("rejected", map[string]float64{`tempomat_limit_matched_total{limit="login"`: 4, `tempomat_reload_ok`: 0})
 	s.configure(t, backend, yaml+login+"]\n")
 	if status, _, stderr := s.doctor("reload"); status != 0 {
 		t.Fatal(stderr)
 	}
-	s.get("198.51.100.3", "/login")
+	s.get("198.51.100.3", "/form")
 	holds("reloaded", map[string]float64{`tempomat_limit_matched_total`: 5, `tempomat_limit_refused_total`: 2, `tempomat_reload_ok`: 1})
 	s = s.successor()
-	s.get("198.51.100.3", "/login")
+	s.get("198.51.100.3", "/form")
 	testkit.Eventually(t, "the new process answers Prometheus", func() bool { return s.scrape(metrics, `tempomat_requests_total`) == 1 })
 }

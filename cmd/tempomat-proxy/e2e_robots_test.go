@@ -96,7 +96,7 @@ func TestRobots(t *testing.T) {
 	server, questions := nameServer(t)
 	file := filepath.Join(tempDir(t), "gptbot.json")
 	testkit.ReplaceFile(t, file, `{"creationTime": "2026-11-01", "prefixes": [{"ipv6Prefix": "2001:db8:77::/48"}, {"ipv4Prefix": "203.0.113.0/28"}]}`)
-	backend := plain(t)
+	backend := pageBackend(t)
 	yaml := fmt.Sprintf("log: {access: all}\nrobots: {resolver: %q, known: [{name: gptbot, addresses: [%q]}]}\n", server, "file:"+file)
 	s := startProxy(t, backend, yaml)
 
@@ -174,7 +174,7 @@ func startOperators(t *testing.T) *operators {
 	origin.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "openai.com", "chatgpt.com", "claude.com", "www.bing.com")}}
 	origin.StartTLS()
 	t.Cleanup(origin.Close)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxy := startBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			t.Errorf("the proxy is asked for %s %s", r.Method, r.URL)
 		}
@@ -191,9 +191,8 @@ func startOperators(t *testing.T) *operators {
 		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() { _, _ = io.Copy(to, read) }() // including the bytes that were read ahead
 		_, _ = io.Copy(from, to)
-	}))
-	t.Cleanup(proxy.Close)
-	o.env = []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + pool, "TEMPOMAT_ROBOTS_REFRESH=on"}
+	})
+	o.env = []string{"HTTPS_PROXY=" + proxy, "SSL_CERT_FILE=" + pool, "TEMPOMAT_ROBOTS_REFRESH=on"}
 	return o
 }
 
@@ -237,7 +236,7 @@ func TestListsOfRobots(t *testing.T) {
 	o.answer("chatgpt.com/.well-known/http-message-signatures-directory", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "one", "x": %q}]}`, base64.RawURLEncoding.EncodeToString(public))
 	})
-	backend := plain(t)
+	backend := pageBackend(t)
 	s := startProxyWith(t, o.env, nil, backend, "log: {access: all}\n")
 	browser := "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 	fetched := func() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -110,24 +109,21 @@ func TestHandedOverTLS(t *testing.T) {
 	s.handOver([]*os.File{socket}, nil)
 	s.serves()
 	c := newClientOf(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool, ServerName: "site.example"}})
-	if a := fetch(t, c, http.MethodGet, "https://"+l.Addr().String()+"/", nil, nil); a.body != "page" {
-		t.Errorf("%s %q", a.Status, a.body)
-	}
+	testkit.Same(t, "page", fetch(t, c, http.MethodGet, "https://"+l.Addr().String()+"/", nil, nil).body, "it serves")
 }
 
 // TestTicketsOfAFleet: a client can resume, at one sidecar, a TLS session that began at another if the two share a
 // secret.
 func TestTicketsOfAFleet(t *testing.T) {
 	t.Parallel()
-	backend := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(backend.Close)
+	backend := pageBackend(t)
 	yaml := fmt.Sprintf("coordination: {secret: %q}\n", newSecret(t))
 	for _, c := range []struct {
 		first, second string
 		want          bool
 	}{{yaml, yaml, true}, {"", "", false}} {
-		first := startSecure(t, backend.URL, overTLS+c.first)
-		second := startProxy(t, backend.URL, fmt.Sprintf(overTLS, first.dir)+c.second) // with the same certificate
+		first := startSecure(t, backend, overTLS+c.first)
+		second := startProxy(t, backend, fmt.Sprintf(overTLS, first.dir)+c.second) // with the same certificate
 		config := first.trusting()
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 		resumed := func(at string) bool {
@@ -154,9 +150,7 @@ func TestReloadOfTLS(t *testing.T) {
 	c := newClientOf(t, &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.trusting()})
 	serves := func(when string) {
 		t.Helper()
-		if a := fetch(t, c, http.MethodGet, "https://"+s.site+"/", nil, nil); a.body != "page" {
-			t.Errorf("%s: %s %q", when, a.Status, a.body)
-		}
+		testkit.Same(t, "page", fetch(t, c, http.MethodGet, "https://"+s.site+"/", nil, nil).body, "%s: it serves", when)
 	}
 	for _, yaml := range []string{"listen: {address: 127.0.0.1:0, tls: true}\ntls: {acme: {hosts: [site.example]}}\n", "listen: 127.0.0.1:0\n"} {
 		from := s.Stderr.Len()

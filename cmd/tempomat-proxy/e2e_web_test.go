@@ -32,9 +32,7 @@ func TestDashboardOverTCP(t *testing.T) {
 	client := newClient(t)
 	is := func(want int, when, token string) {
 		t.Helper()
-		if a := fetch(t, client, http.MethodGet, web+"/v1/status", withToken(token), nil); a.StatusCode != want {
-			t.Errorf("%s: %s", when, a.Status)
-		}
+		testkit.Same(t, want, fetch(t, client, http.MethodGet, web+"/v1/status", withToken(token), nil).StatusCode, "%s: status", when)
 	}
 	s.Stderr.Await(t, 0, "the dashboard rejects all requests until a reload finds a token")
 	if a := fetch(t, client, http.MethodGet, web+"/v1/status", withToken(firstToken), nil); a.StatusCode != 401 || !strings.Contains(a.body, "the log shows") {

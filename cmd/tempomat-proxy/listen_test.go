@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -56,10 +55,8 @@ func TestListenHints(t *testing.T) {
 
 // TestListenNamesTheHolder: the error names this process, which holds the port.
 func TestListenNamesTheHolder(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer taken.Close()
-	_, err = listen(t.Context(), []string{taken.Addr().String()})
+	taken := testkit.Listen(t)
+	_, err := listen(t.Context(), []string{taken.Addr().String()})
 	if err == nil || !strings.Contains(err.Error(), ": bind: address already in use\n  ") ||
 		!strings.Contains(err.Error(), "(process "+strconv.Itoa(os.Getpid())+") listens there") {
 		t.Errorf("got %v", err)

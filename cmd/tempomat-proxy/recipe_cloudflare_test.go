@@ -36,9 +36,7 @@ func installBehindCloudflare(m *machine) {
 	lists := http.NewServeMux()
 	lists.HandleFunc("/ips-v4", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.list.Load()) })
 	lists.HandleFunc("/ips-v6", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "2001:db8::/32") })
-	text, err := os.ReadFile(m.path(".curlrc"))
-	m.must(err)
-	m.write(".curlrc", string(text)+"connect-to = \"www.cloudflare.com:443:127.0.0.1:"+m.tlsServer(lists)+"\"\n")
+	m.write(".curlrc", testkit.ReadFile(m.t, m.path(".curlrc"))+"connect-to = \"www.cloudflare.com:443:127.0.0.1:"+m.tlsServer(lists)+"\"\n")
 }
 
 // tlsServer starts a TLS server and returns its port.
@@ -84,15 +82,14 @@ func cloudflareMoves(m *machine) {
 	const daily = "/etc/cron.daily/tempomat-cloudflare"
 	list := m.path("/etc/tempomat/cloudflare.txt")
 	for _, broken := range []string{"<html>\n<h1>503</h1>", "0.0.0.0/0"} {
-		before, err := os.ReadFile(list)
-		m.must(err)
+		before := testkit.ReadFile(m.t, list)
 		c.list.Store(broken)
 		script := exec.CommandContext(m.t.Context(), m.path(daily))
 		script.Env = append(testkit.Environment(), m.env()...)
 		if out, err := script.CombinedOutput(); err == nil || !strings.Contains(string(out), "trustedProxies: "+strings.Fields(broken)[0]) {
 			m.t.Errorf("the script takes %q for a list: %v %s", broken, err, out)
 		}
-		if after, err := os.ReadFile(list); err != nil || string(after) != string(before) {
+		if after, err := os.ReadFile(list); err != nil || string(after) != before {
 			m.t.Errorf("the list is now %q, %v", after, err)
 		}
 	}

@@ -125,9 +125,8 @@ func (m *machine) haproxy() {
 		return
 	}
 	file := "/etc/haproxy/haproxy.cfg"
-	text, err := os.ReadFile(m.path(file))
-	m.must(err)
-	m.write(file, regexp.MustCompile(`(?m)^\s*(chroot|user|group) .*\n`).ReplaceAllString(string(text), "")) // settings that only root can use
+	text := testkit.ReadFile(m.t, m.path(file))
+	m.write(file, regexp.MustCompile(`(?m)^\s*(chroot|user|group) .*\n`).ReplaceAllString(text, "")) // settings that only root can use
 }
 
 // varnish installs Debian's Varnish.
@@ -141,11 +140,10 @@ func (m *machine) varnish() {
 // startService starts the program of a systemd unit, as the test's user.
 func (m *machine) startService(unit string) {
 	m.t.Helper()
-	text, err := os.ReadFile(m.path("/etc/systemd/system/" + unit))
-	m.must(err)
+	text := testkit.ReadFile(m.t, m.path("/etc/systemd/system/"+unit))
 	environment := map[string]string{}
 	var words []string
-	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "Environment":

@@ -94,8 +94,7 @@ func TestStateIsBelieved(t *testing.T) {
 	good := filepath.Join(dir, "good")
 	f, _, _ := noted(good, "x")
 	testkit.Must(t, f.save())
-	text, err := os.ReadFile(good)
-	testkit.Must(t, err)
+	text := []byte(testkit.ReadFile(t, good))
 	for name, make := range map[string]func(path string) error{
 		"a link":      func(path string) error { return os.Symlink(good, path) },
 		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },

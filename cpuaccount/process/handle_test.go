@@ -50,7 +50,4 @@ func TestHandle(t *testing.T) {
 	if u, err := h.Usage(); !errors.Is(err, fs.ErrNotExist) || u != (Usage{}) {
 		t.Errorf("after the process has ended: %+v, %v", u, err)
 	}
-	if _, err := Open(id.PID); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("opened after the process has ended: %v", err)
-	}
 }

@@ -49,10 +49,7 @@ func used(r *unix.Rusage) time.Duration {
 // TestEnded: a process that has ended isn't alive, and after it has been waited for, it doesn't exist.
 func TestEnded(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "cat")
-	in, err := child.StdinPipe()
-	if err = errors.Join(err, child.Start()); err != nil {
-		t.Fatal(err)
-	}
+	in, _ := startPiped(t, child)
 	h, err := Open(child.Process.Pid)
 	testkit.Must(t, err)
 	defer h.Close()

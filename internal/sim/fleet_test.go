@@ -364,10 +364,7 @@ func (r *fleetRow) play(seed uint64) error {
 	if wired != nil {
 		r.kilobytes = float64(wired.bytes) / 1000 / s.end / float64(r.n)
 	}
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	r.megabytes = float64(m.HeapAlloc) / 1e6 / float64(r.n)
+	r.megabytes = float64(testkit.Heap()) / 1e6 / float64(r.n)
 	runtime.KeepAlive(w)
 	return nil
 }

@@ -13,7 +13,7 @@
 //	golden.go         expected texts in files
 //	heap.go           the memory in use
 //	pipes.go          a listener in memory
-//	ports.go          ports that no other test uses
+//	ports.go          ports that no other test uses, and a listener
 //	process.go        a program that runs until the test ends
 //	programs.go       programs and permissions that a test needs, and builds of this module's programs
 //	redis.go          a redis-server for one test

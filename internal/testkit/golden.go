@@ -16,9 +16,7 @@ func Golden(t testing.TB, update bool, file, got string) {
 		Must(t, os.WriteFile(file, []byte(got), 0o644)) //nolint:gosec // a file of the repository
 		return
 	}
-	want, err := os.ReadFile(file)
-	Must(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := cmp.Diff(ReadFile(t, file), got); diff != "" {
 		t.Errorf("differs from %s (-want +got):\n%s", filepath.Base(file), diff)
 	}
 }

@@ -35,6 +35,15 @@ func FreeAddress(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", FreePorts(t, 1))
 }
 
+// Listen returns a listener on this machine that is closed when the test ends.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once or not at all
+	Must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 // takePorts reserves ports for this test if they are free. Abstract Unix sockets show the reservation to all
 // processes.
 func takePorts(t testing.TB, first, n int) bool {

@@ -231,9 +231,7 @@ func TestFactorKeepsDebt(t *testing.T) {
 		}
 		testkit.Same(t, want, b.SetStanding(0, 4), "capped %t: rate", capped)
 		wantLevel(t, x, 0, "a", -20)
-		if got := b.Earns(8); got != time.Duration(8/want*float64(second)) {
-			t.Errorf("capped %t: 8 CPU-seconds take %v", capped, got)
-		}
+		testkit.Same(t, time.Duration(8/want*float64(second)), b.Earns(8), "capped %t: 8 CPU-seconds take", capped)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,10 +95,9 @@ type vectorInfo struct {
 }
 
 func TestVectors(t *testing.T) {
-	data, err := os.ReadFile(cmp.Or(os.Getenv("TEMPOMAT_VECTORS_LEAKYBUCKET"), "testdata/vectors/leakybucket.json"))
-	testkit.Must(t, err)
+	data := testkit.ReadFile(t, cmp.Or(os.Getenv("TEMPOMAT_VECTORS_LEAKYBUCKET"), "testdata/vectors/leakybucket.json"))
 	var file vectorFile
-	testkit.Must(t, json.Unmarshal(data, &file))
+	testkit.Must(t, json.Unmarshal([]byte(data), &file))
 	if raw, ok := file.Meta["user_factors"]; ok && file.Factors == nil {
 		_ = json.Unmarshal(raw, &file.Factors) // the factors are only in this field
 	}
@@ -252,9 +250,7 @@ func (p *player) call(t *testing.T, i int, call vectorCall, key string, limit ve
 		info.SetFields(h)
 		delete(call.Headers, "Retry-After") // the proxy sets it
 		for name, want := range call.Headers {
-			if got := h[name]; !slices.Equal(got, []string{want}) {
-				t.Errorf("call %d: %s: %q, want %q", i, name, got, want)
-			}
+			testkit.Same(t, []string{want}, h[name], "call %d: %s", i, name)
 		}
 		if len(h) != len(call.Headers) {
 			t.Errorf("call %d: the fields %v, want %v", i, h, call.Headers)

@@ -64,13 +64,7 @@ func (p *peer) frame() []byte {
 
 // TestOnTheWire compares a gatekeeper's bytes with those recorded from the originals, down to ZMTP.
 func TestOnTheWire(t *testing.T) {
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
-	accounting, control := listen(), listen()
+	accounting, control := testkit.Listen(t), testkit.Listen(t)
 	g := smockron.NewGatekeeper(smockron.GatekeeperOptions{Now: time.Now, Routes: []smockron.Route{{
 		Domain: "foo", Class: "foo", Requests: true,
 		Master: smockron.Addresses{Accounting: "tcp://" + accounting.Addr().String(), Control: "tcp://" + control.Addr().String()},

@@ -37,8 +37,7 @@ func openListeners(t *testing.T) *listeners {
 	o.Access, o.Inspector = d.access, d.actor
 	o.Reload = func() error { d.reloads.Add(1); return nil }
 	a := New(o)
-	web, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	web := testkit.Listen(t)
 	socket, err := net.Listen("unix", d.unix)
 	testkit.Must(t, err)
 	d.tcp = web.Addr().String()

@@ -26,8 +26,7 @@ type server struct {
 
 // serve runs the scripts, one for each connection. The last script is for all other connections.
 func serve(t *testing.T, scripts ...func(c net.Conn, br *bufio.Reader)) *server {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Listen(t)
 	return serveOn(t, l, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 	}, scripts...)

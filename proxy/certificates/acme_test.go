@@ -64,9 +64,7 @@ func TestWithoutAuthority(t *testing.T) {
 // also stores a certificate for site.example, due for renewal later, in files with that name.
 func silent(t *testing.T, certificate, key []byte) (o certificates.Authority, dir string, accept func()) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
+	l := testkit.Listen(t)
 	o = certificates.Authority{Hosts: []string{"site.example"}, Directory: "https://" + l.Addr().String(), Storage: storage(t), HTTP: net.TCPAddr{Port: 80}, Log: zap.NewNop()}
 	dir = filepath.Join(o.Storage, certmagic.StorageKeys.CertsSitePrefix((&certmagic.ACMEIssuer{CA: o.Directory}).IssuerKey(), "site.example"))
 	testkit.WriteCertificate(t, certificate, key, filepath.Join(dir, "site.example.crt"), filepath.Join(dir, "site.example.key"))
@@ -182,13 +180,7 @@ type site struct {
 // listen opens the addresses of a site.
 func listen(t *testing.T) *site {
 	t.Helper()
-	s := &site{}
-	for _, l := range []*net.Listener{&s.plain, &s.secure} {
-		var err error
-		*l, err = net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
-	}
-	return s
+	return &site{plain: testkit.Listen(t), secure: testkit.Listen(t)}
 }
 
 // serve serves requests on these addresses.

@@ -7,17 +7,6 @@ import (
 	"tempomat/internal/testkit"
 )
 
-func TestClientOf(t *testing.T) {
-	for text, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::", "fe80::1%eth0": "fe80::", "::1": "::",
-	} {
-		testkit.Same(t, want, ClientOf(netip.MustParseAddr(text)).String(), "%s counts as", text)
-	}
-	if got := ClientOf(netip.Addr{}); got.IsValid() {
-		t.Errorf("no address counts as %s", got)
-	}
-}
-
 // TestShare: a few clients that take as much as they can leave some for others. Many clients with a small part
 // each can take everything. No entry stays of clients that gave everything back.
 func TestShare(t *testing.T) {

@@ -22,8 +22,9 @@ func TestKeys(t *testing.T) {
 		for k := range kinds {
 			testkit.Same(t, want[k], k.key(ClientOf(netip.MustParseAddr(address))).String(), "%s", address)
 		}
+		testkit.Same(t, netip.MustParsePrefix(want[0]).Addr(), ClientOf(netip.MustParseAddr(address)), "%s counts as", address)
 	}
-	if got := whole.key(netip.Addr{}); got.IsValid() {
+	if got := whole.key(ClientOf(netip.Addr{})); got.IsValid() {
 		t.Errorf("no address is %s", got)
 	}
 }

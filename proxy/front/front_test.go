@@ -242,35 +242,6 @@ func piped(t *testing.T, l *testkit.Pipes) net.Conn {
 	return c
 }
 
-// TestHeadWhileReading: the answer's head is sent while the body is being read, because the client
-// may wait for the head.
-func TestHeadWhileReading(t *testing.T) {
-	dial, _ := start(t, func(w http.ResponseWriter, r *http.Request) {
-		read, reading := make(chan string), make(chan bool)
-		go func() {
-			b := make([]byte, 3)
-			_, _ = io.ReadFull(r.Body, b[:1])
-			close(reading)
-			_, _ = io.ReadFull(r.Body, b[1:])
-			read <- string(b)
-		}()
-		<-reading
-		w.Header().Set("Content-Length", "3")
-		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush()
-		_, _ = io.WriteString(w, <-read)
-	}, nil)
-	c := dial()
-	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
-	br := bufio.NewReader(c)
-	res, err := http.ReadResponse(br, nil)
-	testkit.Must(t, err)
-	_, _ = io.WriteString(c, "bc")
-	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "abc" || !res.Close {
-		t.Errorf("%q, %v, close %t", b, err, res.Close)
-	}
-}
-
 // TestHalfAnAnswer: if a handler or the end of the server breaks off an answer, the client gets the first part and
 // can see that it is incomplete. If the end of the connection marks the end of the body, the connection is reset.
 func TestHalfAnAnswer(t *testing.T) {

@@ -46,8 +46,7 @@ func entered(t *testing.T, h http.Handler, e Entrance, change func(*Options)) (l
 		change(&o)
 	}
 	s = newServer(h, o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l = testkit.Listen(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l, e) }()
 	t.Cleanup(func() {
@@ -203,9 +202,7 @@ func corked(t *testing.T, l net.Listener) (*tls.Conn, *corkedWire) {
 // TestSecuredRest: a waiting connection holds no memory, even after a part of a record, and loses no
 // data. It makes no difference whether a new goroutine waits.
 func TestSecuredRest(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
+	l := testkit.Listen(t)
 	wire := &corkedWire{TCPConn: connect(t, l)}
 	client := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
 	near, err := l.Accept()

@@ -314,9 +314,7 @@ func TestBackend(t *testing.T) {
 	testkit.Must(t, err)
 	var at []*net.TCPAddr
 	for n := range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
-		defer func() { _ = l.Close() }()
+		l := testkit.Listen(t)
 		at = append(at, l.Addr().(*net.TCPAddr))
 		dial(t, "tcp", at[n].String(), []int{1, 2, 4}[n])
 		waitQueue(t, b.sockets, listener{port: uint16(at[n].Port)}, []int{1, 2, 4}[n])
@@ -403,9 +401,7 @@ func TestFullPools(t *testing.T) {
 	defer b.close()
 	b.root, b.known = newMachine(), true
 	for n := range 3 { // a web server and two pools
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
-		defer func() { _ = l.Close() }()
+		l := testkit.Listen(t)
 		b.is.inner = append(b.is.inner, Pool{Children: []int{0, 5, 50}[n], at: listener{port: uint16(l.Addr().(*net.TCPAddr).Port)}})
 	}
 	b.listener, b.is.inner = b.is.inner[0].at, b.is.inner[1:]

@@ -76,10 +76,7 @@ func toBackend(t *testing.T, network string) (*Finder, net.Listener, net.Conn) {
 	f, err := OpenFinder(u)
 	testkit.Must(t, err)
 	t.Cleanup(f.Close)
-	c, err := net.Dial(network, l.Addr().String())
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return f, l, c
+	return f, l, dial(t, network, l.Addr().String(), 1)
 }
 
 // TestFindsItself makes this process the backend. It is found, and counts as serving several requests at once.
@@ -203,7 +200,5 @@ func TestSaysWhatIsNews(t *testing.T) {
 	for _, err := range []error{ErrRight, ErrRight, nil, nil, ErrHidden, ErrRight, ErrRight} {
 		tr.say(err)
 	}
-	if !slices.Equal(said, []string{"true", "false", "true", "true"}) {
-		t.Errorf("said %v", said)
-	}
+	testkit.Same(t, []string{"true", "false", "true", "true"}, said, "said")
 }

@@ -14,14 +14,16 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// dial connects n clients, which the server doesn't accept.
-func dial(t *testing.T, network, at string, n int) {
+// dial connects n clients, which the server doesn't accept, and returns the last connection.
+func dial(t *testing.T, network, at string, n int) (last net.Conn) {
 	t.Helper()
 	for range n {
 		c, err := net.Dial(network, at)
 		testkit.Must(t, err)
 		t.Cleanup(func() { _ = c.Close() })
+		last = c
 	}
+	return last
 }
 
 // waitQueue waits until the queue has that length. The kernel may finish a handshake after dial has

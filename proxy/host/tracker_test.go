@@ -17,10 +17,8 @@ import (
 // onConn is a request on a connection that this process has accepted, as if it served one request at a time.
 func onConn(t *testing.T, tr *Tracker, l net.Listener, w *worker) (r Running, accepted net.Conn) {
 	t.Helper()
-	c, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	accepted, err = l.Accept()
+	c := dial(t, "tcp", l.Addr().String(), 1)
+	accepted, err := l.Accept()
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = accepted.Close() })
 	tr.looking.saved = mostSaved // lets it search at once

@@ -119,9 +119,7 @@ func TestThrottledContainer(t *testing.T) {
 	testkit.WriteFile(t, stat, "usage_usec 1\nnr_periods 10\nnr_throttled 1\n", 0o600)
 	for text, want := range map[string]bool{"0::/\n": true, "0::/system.slice/tempomat.service\n": false, "1:cpu:/\n0::/\n": false, "": false} {
 		testkit.WriteFile(t, self, text, 0o600)
-		if got := quotaFile(self, dir); (got != "") != want {
-			t.Errorf("%q: %q is read, want %v", text, got, want)
-		}
+		testkit.Same(t, want, quotaFile(self, dir) != "", "%q: a file is read", text)
 	}
 	m := &UsageMeter{own: stat, use: stat, usage: cpuaccount.MachineUsage(100)} // no /proc/stat: the machine's use is unknown
 	now := time.Now()

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -26,6 +27,7 @@ type publisher struct {
 	asked   []string   // paths, with the ETag of the request
 }
 
+// newPublisher makes a publisher of twenty networks for each of the lists a, b and c.
 func newPublisher(t *testing.T) *publisher {
 	t.Helper()
 	p := &publisher{answers: make(map[string]http.HandlerFunc)}
@@ -35,6 +37,9 @@ func newPublisher(t *testing.T) *publisher {
 		p.mu.Unlock()
 		p.answers[r.URL.Path](w, r)
 	}))
+	for i, path := range []string{"/a", "/b", "/c"} {
+		p.answers[path] = list(networks(i, 20)...)
+	}
 	t.Cleanup(p.Close)
 	return p
 }
@@ -93,8 +98,7 @@ func noon() time.Time { return time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC) }
 // TestRefresh: a list is fetched every few hours with its ETag, and survives a restart.
 func TestRefresh(t *testing.T) {
 	p := newPublisher(t)
-	for i, path := range []string{"/a", "/b", "/c"} {
-		serve := list(networks(i, 20)...)
+	for path, serve := range maps.Clone(p.answers) {
 		p.answers[path] = func(w http.ResponseWriter, r *http.Request) {
 			if w.Header().Set("ETag", `"1"`); r.Header.Get("If-None-Match") == `"1"` {
 				w.WriteHeader(http.StatusNotModified)
@@ -144,7 +148,6 @@ func TestBelieved(t *testing.T) {
 	}{
 		{"another list", list(networks(9, 30)...), "30 20 20 0", ""},
 		{"no JSON", text("<html>Please log in</html>"), "", "isn't a JSON list of prefixes"},
-		{"empty", text(""), "", "isn't a JSON list of prefixes"},
 		{"no prefixes", list(), "", "it has 0 prefixes"},
 		{"a tenth", list(networks(0, 2)...), "", "it has 2 prefixes instead of 20"},
 		{"ten times", list(networks(8, 200)...), "", "it has 200 prefixes instead of 20"},
@@ -166,7 +169,6 @@ func TestBelieved(t *testing.T) {
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write([]byte(`{"prefixes": [`))
 		}, "", "the answer is incomplete"},
-		{"half of the JSON", text(`{"prefixes": [{"ipv4Prefix": "203.0.0.0/28"}`), "", "isn't a JSON list of prefixes"},
 		{"100 MB", func(w http.ResponseWriter, _ *http.Request) {
 			for range 100 {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
@@ -186,9 +188,6 @@ func TestBelieved(t *testing.T) {
 		}, "", "it redirects to http://"},
 	} {
 		p := newPublisher(t)
-		for i, path := range []string{"/a", "/b", "/c"} {
-			p.answers[path] = list(networks(i, 20)...)
-		}
 		x, logs := p.asking(t)
 		x.refresh(t.Context(), noon())
 		if strings.HasPrefix(c.what, "it hangs") {
@@ -221,9 +220,6 @@ func TestBelieved(t *testing.T) {
 // operator nor of another one.
 func TestOldLists(t *testing.T) {
 	p := newPublisher(t)
-	for i, path := range []string{"/a", "/b", "/c"} {
-		p.answers[path] = list(networks(i, 20)...)
-	}
 	x, _ := p.asking(t)
 	x.refresh(t.Context(), noon())
 	p.answers["/a"], p.answers["/b"] = list(networks(8, 200)...), list(append(networks(1, 20), "203.2.0.8/32")...)

@@ -14,11 +14,8 @@ func TestAddressHasItsPart(t *testing.T) {
 		shared        bool
 	}{
 		"the same":         {"203.0.113.7", "203.0.113.7", true},
-		"mapped":           {"203.0.113.7", "::ffff:203.0.113.7", true},
 		"another":          {"203.0.113.7", "203.0.113.8", false},
 		"of one /64":       {"2001:db8::1", "2001:db8::ffff:1", true},
-		"with a zone":      {"fe80::1%eth0", "fe80::2%eth1", true},
-		"of another /64":   {"2001:db8::1", "2001:db8:0:1::1", false},
 		"nobody's, nobody": {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -284,9 +284,7 @@ func TestFullFileSystem(t *testing.T) {
 	if n := p.TryWrite(text(3 << 20)); n < 1<<20 || n > 1<<20+48<<10 {
 		t.Errorf("took %d", n)
 	}
-	if got := s.Stats(); got.Errors != 1 {
-		t.Errorf("%+v", got)
-	}
+	testkit.Same(t, 1, s.Stats().Errors, "errors")
 	p.Close()
 	p = s.Open(anybody, 32<<10, 1<<30)
 	passes(t, p, text(5<<20))

@@ -126,9 +126,7 @@ robots:
 			t.Errorf("%s has the account %v", agent, k)
 		}
 	}
-	if want := []string{"slash32", "slash16", "userAgent", "asn"}; !slices.Equal(x.Replaces, want) {
-		t.Errorf("in place of %q, want %q", x.Replaces, want)
-	}
+	testkit.Same(t, []string{"slash32", "slash16", "userAgent", "asn"}, x.Replaces, "the classes that it replaces")
 }
 
 // TestRobotsOff: if robots are off, no robot has an account.

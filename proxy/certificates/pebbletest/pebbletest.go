@@ -121,8 +121,7 @@ func awaitRoot(t *testing.T, url string, trusted *x509.CertPool) (root []byte) {
 // startDNS starts a DNS server that resolves every name to 127.0.0.1. Pebble queries it over TCP.
 func startDNS(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Listen(t)
 	s := &dns.Server{Listener: l, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		if q.Question[0].Qtype == dns.TypeA {

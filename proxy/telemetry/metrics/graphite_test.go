@@ -70,9 +70,7 @@ func TestGraphitePrefix(t *testing.T) {
 
 func TestGraphiteSendsOverTCP(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
+	l := testkit.Listen(t)
 	o := graphiteOptions()
 	o.Address, o.Interval = l.Addr().String(), time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,9 +142,7 @@ func TestAllOrNothing(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if after := snapshot(t, root); !maps.Equal(before, after) {
-					t.Errorf("it was %v\nand is %v", before, after)
-				}
+				testkit.Same(t, before, snapshot(t, root), "the files")
 			})
 		}
 	}
@@ -160,9 +157,7 @@ func TestApplyAndUndo(t *testing.T) {
 	testkit.Must(t, w.apply(t.Context(), p))
 	want := "apache2ctl configtest; systemctl daemon-reload; tempomat-proxy -check -config " + p.Config +
 		"; systemctl enable tempomat-proxy; systemctl reload-or-restart apache2; systemctl restart tempomat-proxy"
-	if got := strings.Join(f.ran, "; "); got != want {
-		t.Errorf("%s\nnot\n%s", got, want)
-	}
+	testkit.Same(t, want, strings.Join(f.ran, "; "), "commands of setup")
 	for _, c := range p.Changes[:4] {
 		if text, err := os.ReadFile(c.Path); err != nil || c.After != "" && string(text) != c.After {
 			t.Errorf("%s: %q, %v", c.Path, text, err)
@@ -174,12 +169,8 @@ func TestApplyAndUndo(t *testing.T) {
 	f.ran = nil
 	testkit.Must(t, w.takeBack(t.Context()))
 	want = "apache2ctl configtest; systemctl daemon-reload; systemctl disable tempomat-proxy; " + interrupt + "; systemctl --no-block stop tempomat-proxy; systemctl reload-or-restart apache2"
-	if got := strings.Join(f.ran, "; "); got != want {
-		t.Errorf("%s\nnot\n%s", got, want)
-	}
-	if after := snapshot(t, root); !maps.Equal(before, after) {
-		t.Errorf("it was %v\nand is %v", before, after)
-	}
+	testkit.Same(t, want, strings.Join(f.ran, "; "), "commands of -undo")
+	testkit.Same(t, before, snapshot(t, root), "the files")
 
 	testkit.Must(t, w.apply(t.Context(), p))
 	f.ran, f.socket = nil, true
@@ -207,11 +198,8 @@ func TestUndoKeepsWhatOthersWrote(t *testing.T) {
 			var said strings.Builder
 			w.out = &said
 			testkit.Must(t, w.apply(t.Context(), p))
-			write := func(c Change, text string) {
-				testkit.WriteFile(t, c.Path, text, 0o600)
-			}
-			write(p.Changes[3], "throttle: {mode: fair}\n")
-			if write(p.Changes[0], c.now); c.now == "" {
+			testkit.WriteFile(t, p.Changes[3].Path, "throttle: {mode: fair}\n", 0o600)
+			if testkit.WriteFile(t, p.Changes[0].Path, c.now, 0o600); c.now == "" {
 				testkit.Must(t, os.Remove(p.Changes[0].Path))
 			}
 			said.Reset()
@@ -321,9 +309,7 @@ func TestApplyChangesNothingThatChanged(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Error(err)
 			}
-			if after := snapshot(t, root); !maps.Equal(before, after) {
-				t.Errorf("%v\nit was %v\nand is %v", err, before, after)
-			}
+			testkit.Same(t, before, snapshot(t, root), "the files")
 		})
 	}
 }
