@@ -200,7 +200,7 @@ func rules() []mutation {
 		{"Probed", []string{"novel8x20-people20ms"}, []edit{{ladder, "g.load.probed < n.leastSlots", "true"}}},
 		{"Kept", []string{"stream-40x1", "poll-20"}, []edit{{workers, "kept := min((keptOf16*n.workers+15)/16, 2*n.cpus+1)", "kept := 0"}}},
 		{"HoldersLeave", []string{"2cpu-16workers-pages3000ms-20x5+0.001s-spread=true"}, []edit{{workers, "|| !computes && g.wantsCPU() &&", "|| false &&"}}},
-		{"KeysHold", []string{"waiting-people+holds-20"}, []edit{{workers, "if have > 0 && have >= int(", "if false && have >= int("}}},
+		{"KeysHold", []string{"waiting-people+holds-20"}, []edit{{workers, "; have > 0 && have >= int(", "; false && have >= int("}}},
 		{"Briefly", []string{"api8x50ms+1s-16w"}, []edit{{workers, "have -= brief", "have -= 0 * brief"}}},
 		{"StrangersPart", []string{"waiting-people+strangers-hold"}, []edit{{workers, "t.stranger && have >= most &&", "false && have >= most &&"}}},
 		{"MayCompute", []string{"polls120s-8conn-pages800ms", "exports60s-3conn-pages100ms-1cpu"}, []edit{{workers, "return t.own().Bucket.Value.holds == 0 && long <", "return false && long <"}}},
