@@ -112,8 +112,7 @@
 //     last. Requests of clients that sent back a cookie (Passed: heavy+again-40+redirect,
 //     heavy+follow-40+redirect), and short requests for parts of a page that was just served (Parts:
 //     new+shot40-parts), go before the rest. Clients with fewer answers go first (Fewest:
-//     new+dist120-samepath). Requests that have waited for less than a second go before those that have waited
-//     longer (Stale: heavy+follow-roam-10x4+redirect). Otherwise, the order of arrival decides.
+//     new+dist120-samepath). Otherwise, the order of arrival decides.
 //   - For ten seconds after a stranger has waited for a second, the newest of those with fewer than five
 //     answers goes first, because the older ones have probably given up (Newest: new+lightshot100,
 //     res-flat-13/s).
@@ -191,7 +190,7 @@
 //	aheadFrom 0.5 s                          Passes, Leaves
 //	usedFor 10 s                             Leaves, Kept, Newest, SitesLeave: what counts as recent; how many workers there are
 //	longPart 1.5                             LeavesMore
-//	patience 1 s                             Stale, Newest, Distrust; Waits; Uploads
+//	patience 1 s                             Newest, Distrust; Waits; Uploads
 //	strangerFor 30 s, strangerAnswers 5      Strangers; Newest
 //	mostAnswers 31                           Fewest
 //	strangersShare 1/2                       OthersPart

@@ -541,16 +541,12 @@ func (q *levelQueue) went(t *Ticket) {
 func classOf(t *Ticket) (class uint8) {
 	const mostAnswers = 31 // five bits
 	if t.prefetch {
-		class |= 1 << 7
-	}
-	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
 		class |= 1 << 6
 	}
-	class |= uint8(min(mostAnswers, t.client.answers+t.client.running)) << 1 //nolint:gosec // at most mostAnswers
-	if t.stale {
-		class |= 1
+	if !t.passed && !(t.follows && (t.level.short() || t.level == fresh)) {
+		class |= 1 << 5
 	}
-	return class
+	return class | uint8(min(mostAnswers, t.client.answers+t.client.running)) //nolint:gosec // at most mostAnswers
 }
 
 // line sets the position of a stranger's request among those of its level. While the newest go first, a
@@ -562,8 +558,8 @@ func (t *Ticket) line() {
 	}
 }
 
-// losePatience marks strangers' requests that waited too long. For some time after that, the newest strangers
-// go first. A wait behind another request of the same client doesn't count, nor does the wait of a client that
+// losePatience looks for strangers' requests that have waited too long. For some time after that, the newest
+// strangers go first. A wait behind another request of the same client doesn't count, nor does the wait of a client that
 // has already received several answers, because neither shows that the queue is too long. g.patient is the
 // oldest waiting request that losePatience hasn't looked at yet.
 func (g *gate) losePatience(at time.Duration) {
@@ -572,14 +568,8 @@ func (g *gate) losePatience(at time.Duration) {
 		if !t.stranger || t.heap == nil || t.waitEntry != nil { // a wait for a cap says nothing about the gate's queue
 			continue
 		}
-		t.stale = true
 		if t.client.answers < strangerAnswers {
 			t.site.strangers.newestTo = t.asked + patience + usedFor
-		}
-		if h := t.heap; h != &t.site.parked {
-			h.remove(t)
-			t.line()
-			h.push(t)
 		}
 	}
 	for _, s := range g.contending {

@@ -103,7 +103,7 @@ func TestPassingADoor(t *testing.T) {
 			g := shaped()
 			g.home.strangers.share = 1
 			q := &g.home.queues[0]
-			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client), stale: true}})
+			heap(q).push(&Ticket{queueEntry: queueEntry{site: &g.home, client: new(client)}})
 			c := candidate{rank: math.Inf(1)}
 			if c.look(g, &g.home, q, doors{door, door}); (c.first() != nil) != want[who] {
 				t.Errorf("door %d: a request of heap %d starts: %t", door, who, !want[who])

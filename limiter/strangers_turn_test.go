@@ -82,8 +82,8 @@ func TestOrderOfStrangers(t *testing.T) {
 		change(x)
 		return classOf(x)
 	}
-	answers := func(n, running int32, stale bool) func(*Ticket) {
-		return func(x *Ticket) { x.client.answers, x.client.running, x.stale = n, running, stale }
+	answers := func(n, running int32) func(*Ticket) {
+		return func(x *Ticket) { x.client.answers, x.client.running = n, running }
 	}
 	part := func(of level) uint8 {
 		return classOf(&Ticket{request: request{follows: true}, queueEntry: queueEntry{client: &client{answers: 3}, level: of}})
@@ -91,22 +91,21 @@ func TestOrderOfStrangers(t *testing.T) {
 	if cookie := of(func(x *Ticket) { x.passed, x.client.answers = true, 3 }); part(level(lightRung)) != cookie || part(fresh) != cookie {
 		t.Errorf("a part of a page has class %d, a part of unknown cost class %d, a request with a cookie class %d", part(level(lightRung)), part(fresh), cookie)
 	}
-	testkit.Same(t, of(answers(3, 0, false)), part(level(passRung)), "the class of an expensive part")
+	testkit.Same(t, of(answers(3, 0)), part(level(passRung)), "the class of an expensive part")
 	order := []struct {
 		what string
 		of   uint8
 	}{
 		{"came back with a cookie, five answers", of(func(x *Ticket) { x.passed, x.client.answers = true, strangerAnswers })},
 		{"came back with a cookie, hundreds running", of(func(x *Ticket) { x.passed, x.client.running = true, 500 })},
-		{"no answer", of(answers(0, 0, false))},
-		{"no answer, impatient", of(answers(0, 0, true))},
-		{"one answer", of(answers(1, 0, false))},
-		{"two answers, one of them running", of(answers(1, 1, false))},
-		{"three answers, impatient", of(answers(3, 0, true))},
-		{"four answers", of(answers(4, 0, false))},
-		{"nine answers, impatient", of(answers(9, 0, true))},
-		{"nine answers, nine running", of(answers(9, 9, false))},
-		{"hundreds running", of(answers(9, 500, false))},
+		{"no answer", of(answers(0, 0))},
+		{"one answer", of(answers(1, 0))},
+		{"two answers, one of them running", of(answers(1, 1))},
+		{"three answers", of(answers(3, 0))},
+		{"four answers", of(answers(4, 0))},
+		{"nine answers", of(answers(9, 0))},
+		{"nine answers, nine running", of(answers(9, 9))},
+		{"hundreds running", of(answers(9, 500))},
 		{"prefetch", of(func(x *Ticket) { x.prefetch, x.passed = true, true })},
 	}
 	for i := 1; i < len(order); i++ {
@@ -146,12 +145,12 @@ func TestLosingPatience(t *testing.T) {
 	first, second := g.all.first, g.all.last
 	s.strangers.newest, s.strangers.newestTo = true, patience+1
 	g.losePatience(patience - 1)
-	if first.stale || g.patient != first {
+	if g.patient != first {
 		t.Error("a request has lost patience too early")
 	}
 	g.losePatience(patience)
-	if !first.stale || second.stale || g.patient != second || s.queues[0].strange.top() != second || first.class <= second.class {
-		t.Errorf("the request that has waited too long is stale: %t, its class is %d, and the other's class is %d", first.stale, first.class, second.class)
+	if g.patient != second {
+		t.Error("the request that has waited too long hasn't lost patience")
 	}
 	until := patience + usedFor
 	testkit.Same(t, until, s.strangers.newestTo, "the newest go first until")
