@@ -85,6 +85,7 @@ func New(c Config) *Classifier {
 // Result holds the findings of Classify about one request. It can be reused for another request.
 type Result struct {
 	Client      netip.Addr // the address to charge: always valid, unmapped, without a zone
+	Own         bool       // a call of the site to itself; set by the caller, after Classify
 	TrustedPeer bool       // the peer is a trusted proxy, so its forwarded headers count
 	Exempt      bool       // the request is never charged or delayed, and has no keys
 	Site        string     // the name of the requested site; empty: none of the configured ones

@@ -13,10 +13,12 @@ const (
 type Kind struct {
 	Site    string // the name of the site; empty: there is only one
 	Shape   string // the shape of the path
-	URL     string // the request's target; like Shape, it may begin with the method (see Sent) or upload
+	URL     string // the request's target, unchanged
 	Client  string // the client
 	Address string // the client's address, because its sessions count as one witness; empty: use Client
 	Known   bool   // there is evidence that the client is a person
+	Sends   bool   // it sends something to the page, which often costs more than opening it
+	Uploads bool   // its client is still sending the body
 
 	hashes hashes // set by Hash
 }
@@ -30,12 +32,6 @@ type hashes struct {
 }
 
 func (h *hashes) features() []uint64 { return h.buffer[:h.count] }
-
-// Sent returns the kind of requests that send something to the page. They often cost more than opening it.
-func (k Kind) Sent() Kind {
-	k.Shape, k.URL = "POST "+k.Shape, "POST "+k.URL
-	return k
-}
 
 // Hash stores the hashes of a Kind in the Kind itself, so the other methods needn't calculate them each time. The
 // Kind's fields must not change afterwards.
@@ -51,12 +47,19 @@ func (g *Estimator) Hash(k *Kind) {
 	h.count = len(g.features(k, &h.buffer))
 }
 
-// ofSite returns a hash that distinguishes the features of different sites.
-func (g *Estimator) ofSite(k *Kind) uint64 {
-	if k.Site == "" {
-		return 0
+// apart returns a hash that keeps the features of different sites apart, and those of requests that send something
+// or upload.
+func (g *Estimator) apart(k *Kind) (h uint64) {
+	if k.Site != "" {
+		h = g.hash(k.Site)
 	}
-	return g.hash(k.Site)
+	if k.Sends {
+		h = mix(h, 1)
+	}
+	if k.Uploads {
+		h = mix(h, 2)
+	}
+	return h
 }
 
 // family returns the hash of what a request has in common with others of new kinds: its page if it has parameters,
@@ -66,19 +69,19 @@ func (g *Estimator) family(k *Kind) uint64 {
 	if end < 0 {
 		end = strings.LastIndexByte(k.Shape, '/')
 	}
-	return g.hash(k.Shape[:end+1]) ^ g.ofSite(k)
+	return g.hash(k.Shape[:end+1]) ^ g.apart(k)
 }
 
 // features returns the hashes of a request's features in the buffer, the shape first.
 func (g *Estimator) features(k *Kind, buffer *[maxFeatures]uint64) []uint64 {
-	site := g.ofSite(k)
-	shape := (g.hash(k.Shape) ^ site) &^ 1 // never equal to another feature
+	apart := g.apart(k)
+	shape := (g.hash(k.Shape) ^ apart) &^ 1 // never equal to another feature
 	features := append(buffer[:0], shape)
 	start := strings.IndexByte(k.URL, '?')
 	if k.URL == "" || start == 0 || len(k.URL) > longestURL {
 		return features
 	}
-	features = append(features, (g.hash(k.URL)^site)|1)
+	features = append(features, (g.hash(k.URL)^apart)|1)
 	if start < 0 {
 		return features
 	}

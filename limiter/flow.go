@@ -559,9 +559,9 @@ func (t *Ticket) line() {
 }
 
 // losePatience looks for strangers' requests that have waited too long. For some time after that, the newest
-// strangers go first. A wait behind another request of the same client doesn't count, nor does the wait of a client that
-// has already received several answers, because neither shows that the queue is too long. g.patient is the
-// oldest waiting request that losePatience hasn't looked at yet.
+// strangers go first. A wait behind another request of the same client doesn't count, nor does the wait of a
+// client that has already received several answers, because neither shows that the queue is too long. g.patient
+// is the oldest waiting request that losePatience hasn't looked at yet.
 func (g *gate) losePatience(at time.Duration) {
 	for t := g.patient; t != nil && at-t.asked >= patience; t = g.patient {
 		g.patient = t.links[byAge].behind

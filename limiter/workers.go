@@ -461,9 +461,9 @@ const (
 
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
 // request to start. It returns the barrier, or nothing, and the key's index among the reservations. While some
-// workers that aren't kept are free, a key's requests that end soon don't count, because otherwise these workers, and with
-// few workers even CPUs, would be idle while a single office or program waits. Short requests and probes hold a
-// worker only briefly, so misjudgedBy decides for them.
+// workers that aren't kept are free, a key's requests that end soon don't count, because otherwise these workers,
+// and with few workers even CPUs, would be idle while a single office or program waits. Short requests and probes
+// hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 	if t.uploads && g.uploadsWait(t, patience) {
 		if t.whole() != nil {

@@ -37,7 +37,6 @@ type exchange struct {
 	id      string // id shown to the client: given, or made for a request that was refused
 	counted quota.Counted
 	pooled  bool // whether another request may reuse the exchange
-	own     bool // whether the request is a call of the site to itself; see isOwn
 
 	client  clientSide
 	wait    waiting

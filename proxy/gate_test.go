@@ -61,8 +61,7 @@ func TestStanding(t *testing.T) {
 				}
 			}), fairly)
 			if tc.judged {
-				standing := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
-				r.change(func(p *Policy) { p.Standing = standing })
+				r.judge()
 			}
 			for i, path := range tc.paths {
 				res, _ := r.do(r.client, request(t, nil, "GET "+path, standing.Header+": 8"))
@@ -80,6 +79,12 @@ func TestStanding(t *testing.T) {
 			}
 		})
 	}
+}
+
+// judge switches on the judgement of clients.
+func (r *rig) judge() {
+	j := standing.New([16]byte{}, standing.Config{Attested: 4, ClientClass: "slash32", SessionClass: "session"})
+	r.change(func(p *Policy) { p.Standing = j })
 }
 
 // cost returns what the only request of the access log was charged, in seconds.

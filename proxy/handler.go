@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"tempomat/classify"
 	"tempomat/cpuaccount"
 	"tempomat/limiter"
 	"tempomat/proxy/connlimit"
@@ -106,7 +105,7 @@ func (h *Handler) awaitVerdict(x *exchange) {
 		case <-due:
 			x.wait.redirect = true
 		case <-x.request.Context().Done():
-			if !x.own || x.wait.broken != nil {
+			if !x.life.Who.Own || x.wait.broken != nil {
 				x.abandon() // doesn't return
 			}
 			<-x.life.Decided()
@@ -254,17 +253,9 @@ func (h *Handler) recycle(x *exchange) {
 	}
 }
 
-// ownStanding is the standing of calls of the site to itself, which is as high as that of a visitor with a cookie who
-// has loaded the parts of a page: such a visitor's page may wait for the answer, and holds a worker meanwhile.
-const ownStanding = 4
-
 // classify determines the client and its classes.
 func (x *exchange) classify() {
-	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request)
-	x.own = x.isOwn()
-	if who := &x.life.Who; x.own && !who.Pooled && (who.Standing == 0 || who.Standing >= 1) { // a pin may have lowered it
-		who.Evidence, who.Standing = who.Evidence|classify.Attested, max(who.Standing, ownStanding)
-	}
+	x.life.Classify(x.arrived, x.handler.gate, &x.policy.Rules, x.request, x.isOwn)
 	if x.life.Who.TrustedPeer {
 		x.given = givenID(x.request.Header)
 		x.id = x.given

@@ -177,6 +177,7 @@ func TestOwnCallsRun(t *testing.T) {
 					}
 					site(w, q)
 				}), fairly)
+				r.judge()
 				r.learn()
 				go leaves(t, newClient(r.front, false), request(t, nil, first), time.Minute)
 				time.Sleep(200 * time.Millisecond)
@@ -195,9 +196,10 @@ func TestOwnCallsRun(t *testing.T) {
 
 // TestOwnCallsGoFirst: a call of the site to itself has as large a share as a visitor with a cookie.
 func TestOwnCallsGoFirst(t *testing.T) {
-	for client, want := range map[string]float64{"198.51.100.80": ownStanding, "192.0.2.1": 1} {
+	for client, want := range map[string]float64{"198.51.100.80": 4, "192.0.2.1": 1} {
 		inBubble(t, client, func(t *testing.T) {
 			r := startOn(t, memory(), memory(), http.HandlerFunc(site), fairly)
+			r.judge()
 			r.do(newClient(r.front.from(client), false), request(t, nil, "GET /light"))
 			if c := r.row().Client; c == nil || c.Standing != want {
 				t.Errorf("the client is %+v, want standing %g", c, want)

@@ -109,7 +109,7 @@ func (x *exchange) watch(now time.Time) {
 	if nobody && now.Sub(left) >= x.policy.Upstream.timeout {
 		x.backend.work.late.Store(true)
 	}
-	if x.backend.work.late.Load() || nobody && (x.client.conn.closing.ends() || !x.own && x.client.conn.call.IsOpening()) {
+	if x.backend.work.late.Load() || nobody && (x.client.conn.closing.ends() || !x.life.Who.Own && x.client.conn.call.IsOpening()) {
 		x.client.conn.call.Cancel()
 	}
 }

@@ -146,7 +146,7 @@ func (j *Judge) Assess(now time.Time, r *http.Request, res *classify.Result, x *
 		j.judgeCookies(at, c, lines, res, x)
 	}
 	attested := j.remembered(at, c, res, x)
-	if c.trusted.Contains(res.Client) {
+	if res.Own || c.trusted.Contains(res.Client) { // a visitor's page may wait for an own call, and holds a worker until then
 		res.Evidence |= classify.Attested
 		attested = max(attested, c.Attested)
 	} else if res.Forged { // in a trusted network, a person may be testing what robots see

@@ -93,7 +93,7 @@ func (p *proxy) join(sharer limiter.Sharer, secret bool) error {
 // arrive handles a request that arrives. It reads the body before the request goes to the gate, but reads a
 // body of unknown length only for a while.
 func (p *proxy) arrive(r *request) {
-	r.Classify(p.time(), p.gate, &p.rules, r.http)
+	r.Classify(p.time(), p.gate, &p.rules, r.http, func() bool { return false })
 	d := r.uploading(p.now)
 	if r.page.Chunked {
 		d = min(d, aheadTime)

@@ -124,8 +124,8 @@ func (c *Conn) extendLocked() {
 	_ = c.SetReadDeadline(c.deadline) // fails only if the connection is closed; reading then fails too
 }
 
-// extend sets the deadline to due. It returns false if the time limit is over. Due is compared with the clock and not
-// with the deadline that passed, because another goroutine may have set a later one meanwhile.
+// extend sets the deadline to due. It returns false if the time limit is over. It compares due with the clock and
+// not with the deadline that passed, because another goroutine may already have set a later one.
 func (c *Conn) extend() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -354,7 +354,9 @@ func groupWords(group string, evidence classify.Evidence, proves bool) (as, why 
 func (e *explanation) pageKind() (k cpuaccount.Kind, ok bool) {
 	if e.kind == "page" {
 		k = cpuaccount.Kind{Shape: classify.ShapeOf(e.url), URL: e.url.RequestURI(), Site: e.Requests.Policy().Classifier.SiteOf(e.url.Host)}
-		for _, k := range []cpuaccount.Kind{k, k.Sent()} {
+		sent := k
+		sent.Sends = true
+		for _, k := range []cpuaccount.Kind{k, sent} {
 			if e.Guess.Known(e.now, k).Answers > 0 {
 				return k, true
 			}

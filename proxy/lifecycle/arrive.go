@@ -8,11 +8,12 @@ import (
 	"tempomat/limiter"
 )
 
-// Classify finds the client and its keys. The Life keeps the request and the rules until it
-// ends.
-func (l *Life) Classify(now time.Time, g *Shared, rules *Rules, r *http.Request) {
+// Classify finds the client and its keys. Once the client is known, own reports whether the request is a call of the
+// site to itself. The Life keeps the request and the rules until it ends.
+func (l *Life) Classify(now time.Time, g *Shared, rules *Rules, r *http.Request, own func() bool) {
 	l.gate, l.rules, l.request, l.came, l.visit = g, rules, r, now, standing.Visit{}
 	rules.Classifier.Classify(r, &l.Who)
+	l.Who.Own = own()
 	isRobot := rules.Robots != nil && rules.Robots.Recognise(now, r, &l.Who)
 	if rules.Standing != nil && !l.Who.Exempt && !isRobot {
 		rules.Standing.Assess(now, r, &l.Who, &l.visit)

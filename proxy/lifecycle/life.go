@@ -77,13 +77,8 @@ const leastStay = time.Second
 func (l *Life) Kind() cpuaccount.Kind {
 	k := cpuaccount.Kind{
 		Site: l.Who.Site, Shape: l.Who.Shape, URL: l.request.RequestURI,
-		Address: l.Who.Address, Known: l.Who.Evidence.Proves(),
-	}
-	if m := l.request.Method; m != http.MethodGet && m != http.MethodHead {
-		k = k.Sent()
-	}
-	if l.uploads {
-		k.Shape, k.URL = "upload "+k.Shape, "upload "+k.URL
+		Address: l.Who.Address, Known: l.Who.Evidence.Proves(), Uploads: l.uploads,
+		Sends: l.request.Method != http.MethodGet && l.request.Method != http.MethodHead,
 	}
 	if keys := l.Who.Keys(); len(keys) > 0 {
 		k.Client = keys[0].ID

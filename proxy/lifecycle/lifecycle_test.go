@@ -57,10 +57,13 @@ func page(i int, path string) *http.Request {
 	return q
 }
 
+// notOwn says that a request isn't a call of the site to itself.
+func notOwn() bool { return false }
+
 // arrive makes a request arrive.
 func (r *rig) arrive(q *http.Request, uploads bool) *lifecycle.Life {
 	l := new(lifecycle.Life)
-	l.Classify(r.now, r.gate, &r.rules, q)
+	l.Classify(r.now, r.gate, &r.rules, q, notOwn)
 	if !l.Who.Exempt {
 		l.Arrive(r.now, uploads)
 	}
@@ -257,7 +260,7 @@ func (r *rig) givePass(q *http.Request) {
 	var neighbour lifecycle.Life
 	from := q.RemoteAddr
 	q.RemoteAddr = strings.Replace(from, ".1:", ".2:", 1)
-	neighbour.Classify(r.now, r.gate, &r.rules, q)
+	neighbour.Classify(r.now, r.gate, &r.rules, q, notOwn)
 	w := httptest.NewRecorder()
 	neighbour.Redirect(r.now, w)
 	q.RemoteAddr = from

@@ -116,10 +116,12 @@ func (d *detail) addParameters(target string, u telemetry.Use) {
 	_, query, _ := strings.Cut(target, "?")
 	counted := 0
 	for one := range telemetry.ParametersOf(query) {
-		if _, value, _ := strings.Cut(one, "="); value == "" || counted == mostPerRequest {
+		if _, value, _ := strings.Cut(one, "="); value == "" {
 			continue
 		}
-		counted++
+		if counted++; counted > mostPerRequest {
+			return
+		}
 		var p parameter
 		p.n = uint8(copy(p.bytes[:], one)) //nolint:gosec // at most mostParameter
 		d.parameters.Add(p, u)
