@@ -185,6 +185,17 @@ func flat(e api.ExplainReply) string {
 	return b.String() + strings.Join(e.Advice, "\n")
 }
 
+// TestFormIsExplained: the cost of a page to which clients only send something is known.
+func TestFormIsExplained(t *testing.T) {
+	n := newNight(t)
+	for i := range 3 {
+		n.Guess.Learn(noon, cpuaccount.Kind{Shape: "/xmlrpc.php", URL: "/xmlrpc.php", Client: fmt.Sprint(i), Sends: true}, time.Second, 0)
+	}
+	if e, err := n.Explain(noon, "/xmlrpc.php"); err != nil || !strings.Contains(flat(e), "Based on 3 answers to similar requests.") {
+		t.Errorf("%v, %s", err, flat(e))
+	}
+}
+
 // TestForgivenIsExplained: the explanation shows the effects of forgive and pin.
 func TestForgivenIsExplained(t *testing.T) {
 	n := besieged(t)
