@@ -139,9 +139,11 @@ func namesWhatNeedsRestart(t *testing.T, s *sidecarProcess, backend *apache) {
 	testkit.Same(t, http.StatusOK, s.get("203.0.113.1", "/style.css").StatusCode, "at the same listener: status")
 	const doctorSays = "reloaded\nThese settings need a restart: listen, table.size\n"
 	for range 2 { // the keys still need a restart if the file hasn't changed since the last reload
+		from = s.Stderr.Len()
 		if _, out, _ := s.doctor("reload"); !strings.Contains(out, doctorSays) {
 			t.Errorf("the doctor says %q, want %q", out, doctorSays)
 		}
+		s.Stderr.Await(t, from, reloaded) // the log may come later than the doctor's answer
 	}
 	from = s.Stderr.Len()
 	s.configure(t, backend.url, "cpuCount: 1\n")
