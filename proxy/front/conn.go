@@ -50,8 +50,8 @@ type conn struct {
 
 	in     http1.Buffer
 	memory *[inSize]byte // borrowed memory that in uses, except during a long head; nil: none
+	first  [1]byte       // first byte of a request, if there is no try
 	try    func(fd uintptr) bool
-	dry    bool // whether the last try found nothing, so TLS doesn't hold a whole record
 	tried  int
 	tryErr error
 	give   func(fd uintptr) bool
@@ -62,12 +62,14 @@ type conn struct {
 func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	x := &conn{Conn: c, server: s, entrance: e, place: place, remote: c.RemoteAddr().String()}
 	if k, ok := c.(syscall.Conn); ok {
-		x.raw, _ = k.SyscallConn() // if this fails, the connection works, but holds memory while it waits
-		x.try = x.tryRead
+		x.raw, _ = k.SyscallConn() // if this fails, the connection works, but Look doesn't
 	}
-	if e.TLS != nil {
+	switch {
+	case e.TLS != nil:
 		x.tls = secure(c, x.raw, e.TLS)
 		x.Conn = x.tls
+	case x.raw != nil:
+		x.try = x.tryRead
 	}
 	x.presence.Context = s.o.Context(context.Background(), c)
 	return x

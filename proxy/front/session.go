@@ -264,7 +264,9 @@ func (h *session) await() bool {
 		n, err := c.readFirst()
 		switch {
 		case n > 0:
-			c.in.Resume(c.Conn, c.memory[:], n)
+			if c.in.Resume(c.Conn, c.memory[:], n); c.try == nil {
+				_ = c.in.More() // reads the frames of the record together; reading a frame returns the same error
+			}
 			return true
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false

@@ -88,14 +88,6 @@ func (s *secured) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readNow reads from a descriptor without waiting. If there is no whole record, the error is
-// errNothing.
-func (s *secured) readNow(fd uintptr, p []byte) (int, error) {
-	s.below.fd, s.below.now = fd, true
-	defer func() { s.below.now = false }()
-	return s.Read(p)
-}
-
 // below is the connection below TLS. One goroutine at a time may read it.
 type below struct {
 	net.Conn
@@ -108,9 +100,6 @@ type below struct {
 	head  uint64 // a 1, and then the bytes of a record's head that were read; 0: none
 	rest  int    // how many bytes of the record are still to come
 
-	now bool    // whether reads use fd and don't wait
-	fd  uintptr // descriptor for reads; valid while now is true
-
 	turns *turns                // limits how many handshakes compute; nil: no handshake is in progress
 	of    string                // address for which the handshake takes turns
 	held  atomic.Pointer[turns] // the same as turns while the handshake has a turn; nil: it has none
@@ -119,17 +108,7 @@ type below struct {
 	hurrying sync.Mutex  // held while the write deadline is set
 }
 
-// nothing is the error of a read that would have to wait. It is temporary, so TLS can continue after it.
-type nothing struct{}
-
-func (nothing) Error() string   { return "no data has arrived" }
-func (nothing) Timeout() bool   { return true }
-func (nothing) Temporary() bool { return true }
-
-var (
-	errNothing          net.Error = nothing{}
-	errHandshakeTooLong           = errors.New("the handshake is too long, or what follows has too little data")
-)
+var errHandshakeTooLong = errors.New("the handshake is too long, or what follows has too little data")
 
 // Read implements net.Conn. It fails when the client has sent as much as it may.
 func (b *below) Read(p []byte) (n int, err error) {
@@ -208,17 +187,7 @@ func (b *below) receive(p []byte) (n int, err error) {
 		}
 		return n, nil
 	}
-	if !b.now {
-		return b.Conn.Read(p)
-	}
-	n, err = nonblock.Read(b.fd, p)
-	switch {
-	case err == nil && n == 0:
-		return 0, io.EOF
-	case errors.Is(err, syscall.EAGAIN):
-		return 0, errNothing
-	}
-	return n, err
+	return b.Conn.Read(p)
 }
 
 // Write implements net.Conn.

@@ -49,14 +49,20 @@ func (c *conn) await() waited {
 	return came
 }
 
-// readFirst waits until something can be read, and reads it.
+// readFirst waits until something can be read, and reads it. While it waits, it holds no memory. TLS therefore gets
+// room for a single byte: it keeps the rest of the record itself.
 func (c *conn) readFirst() (n int, err error) {
-	if c.raw == nil {
-		c.memory = c.server.memory.in.Get().(*[inSize]byte)
+	if c.try == nil {
 		for n == 0 && err == nil {
-			n, err = c.Read(c.memory[:])
+			n, err = c.Read(c.first[:])
 		}
-	} else if err = c.raw.Read(c.try); err == nil {
+		if n > 0 {
+			c.memory = c.server.memory.in.Get().(*[inSize]byte)
+			c.memory[0] = c.first[0]
+		}
+		return n, err
+	}
+	if err = c.raw.Read(c.try); err == nil {
 		if n, err = c.tried, c.tryErr; err == nil && n == 0 {
 			err = io.EOF
 		}
@@ -68,26 +74,15 @@ func (c *conn) readFirst() (n int, err error) {
 }
 
 // tryRead reads without waiting. If there is nothing to read, it gives its memory back and returns false; the
-// poller calls it again when something has arrived. With TLS, the kernel may hold only a part of a record, and TLS
-// may hold records that the kernel no longer has.
+// poller calls it again when something has arrived.
 func (c *conn) tryRead(fd uintptr) bool {
-	if c.dry && c.rested.Load() { // reading TLS would enlarge the new goroutine's stack, and most likely find nothing
-		c.dry = false
-		if _, err := nonblock.Peek(fd, make([]byte, 1)); err == syscall.EAGAIN { //nolint:errorlint // errors.Is needs stack as well
-			return false
-		}
-	}
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
-	if c.tls == nil {
-		c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
-	} else if c.tried, c.tryErr = c.tls.readNow(fd, c.memory[:]); c.tried > 0 {
-		c.tryErr = nil // the next read returns the error
-	}
-	c.dry = c.tryErr != nil && (errors.Is(c.tryErr, syscall.EAGAIN) || errors.Is(c.tryErr, errNothing))
-	if c.dry {
+	c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
+	if errors.Is(c.tryErr, syscall.EAGAIN) {
 		c.giveBack()
+		return false
 	}
-	return !c.dry
+	return true
 }
 
 // giveBack returns the memory that requests are read into.
