@@ -35,7 +35,7 @@ import (
 // The handler counts and charges complete requests. Of requests, this type bounds only those that are cancelled
 // before their answer is complete, because the handler notices these too late.
 //
-// The parameter now of the methods is the time since the connection began.
+// The parameter now of the methods is the time since the server began.
 type floods struct {
 	resets, control, windows, small, long budget
 
@@ -43,12 +43,14 @@ type floods struct {
 	sent          int // bytes sent to the client for which it has not earned a WINDOW_UPDATE yet
 
 	address *address // the client's address; nil: only the connection is bounded
-	began   time.Time
 }
 
-// newFloods returns the budgets of a connection. clients is the number of clients that the connection stands
-// for: more than one if it comes from a trusted proxy.
-func newFloods(clients int, began time.Time) floods {
+// ofClient and ofProxy are the budgets of a new connection, from a client or from a trusted proxy. Their copies share
+// the limits.
+var ofClient, ofProxy = newFloods(1), newFloods(manyClients)
+
+// newFloods returns the budgets of a connection that stands for the given number of clients.
+func newFloods(clients int) floods {
 	limit := func(perSecond, burst, most int) budget {
 		return newBudget(perSecond*clients, burst*clients, most*clients)
 	}
@@ -58,7 +60,6 @@ func newFloods(clients int, began time.Time) floods {
 		windows: limit(windowsPerSecond, mostWindows, savedWindows),
 		small:   limit(smallDataPerSecond, mostSmallData, savedSmallData),
 		long:    limit(headerPerSecond, mostHeaderBytes, 0),
-		began:   began,
 	}
 }
 
@@ -82,7 +83,7 @@ func (f *floods) header(now time.Duration, begins bool, length int) error {
 func (f *floods) request(now time.Duration) error {
 	f.control.earn(controlEarned)
 	f.windows.earn(windowsEarned)
-	if f.address != nil && !f.address.begin(f.began.Add(now)) {
+	if f.address != nil && !f.address.begin(now) {
 		return Unanswered
 	}
 	return nil
@@ -208,17 +209,22 @@ const (
 // Any frame costs the server a few µs. A client that stays within rate, burst and savings uses less than a
 // fifth of a CPU in a second. A client that exceeds them is cut off within a second.
 type budget struct {
+	*limit
+
+	paid  time.Duration // time, since the server began, by which the steady rate will have paid for all events so far
+	saved int           // earned events that have not been spent yet
+}
+
+// limit is the part of a budget that never changes. All connections share it.
+type limit struct {
 	each  time.Duration // time between two events at the steady rate
 	burst int           // how many events may come at once
 	most  int           // how many events may be saved
-
-	paid  time.Duration // time, since the connection began, by which the steady rate will have paid for all events so far
-	saved int           // earned events that have not been spent yet
 }
 
 // newBudget returns a budget of perSecond events per second.
 func newBudget(perSecond, burst, most int) budget {
-	return budget{each: time.Second / time.Duration(perSecond), burst: burst, most: most}
+	return budget{limit: &limit{each: time.Second / time.Duration(perSecond), burst: burst, most: most}}
 }
 
 // earn adds n events to the savings.
@@ -263,8 +269,8 @@ const (
 // address is the activity of all connections of one IPv4 address or one IPv6 /64. Its methods may be called
 // concurrently.
 type address struct {
-	mu   sync.Mutex // guards the fields below
-	paid time.Time  // time at which the steady rate will have paid for all requests so far
+	mu   sync.Mutex    // guards the fields below
+	paid time.Duration // time, since the server began, by which the steady rate will have paid for all requests so far
 }
 
 // addresses are the most recently used addresses.
@@ -289,17 +295,15 @@ func addressOf(all *addresses, from netip.Addr) *address {
 }
 
 // begin reports whether another request may begin.
-func (a *address) begin(now time.Time) bool {
+func (a *address) begin(now time.Duration) bool {
 	const burst = mostTogether * (time.Second / togetherPerSecond)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.paid.Before(now) {
-		a.paid = now
-	}
-	if late := a.paid.Sub(now) - burst; late >= 0 {
+	a.paid = max(a.paid, now)
+	if a.paid-now >= burst {
 		return false
 	}
-	a.paid = a.paid.Add(time.Second / togetherPerSecond)
+	a.paid += time.Second / togetherPerSecond
 	return true
 }
 
@@ -307,5 +311,5 @@ func (a *address) begin(now time.Time) bool {
 func (a *address) complete() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.paid = a.paid.Add(-time.Second / togetherPerSecond)
+	a.paid -= time.Second / togetherPerSecond
 }

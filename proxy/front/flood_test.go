@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,7 +58,7 @@ var budgets = map[string]struct {
 func TestBudgets(t *testing.T) {
 	for name, c := range budgets {
 		t.Run(name, func(t *testing.T) {
-			f, n := newFloods(1, time.Time{}), 0
+			f, n := newFloods(1), 0
 			var err error
 			for ; err == nil && n <= c.most+10; n++ {
 				err = c.do(&f, 0, n)
@@ -70,7 +69,7 @@ func TestBudgets(t *testing.T) {
 			if c.rate == 0 {
 				return
 			}
-			slow, fast := newFloods(1, time.Time{}), newFloods(1, time.Time{})
+			slow, fast := newFloods(1), newFloods(1)
 			var cut error
 			for n := range 3 * c.most {
 				if err := c.do(&slow, time.Duration(n)*(time.Second/time.Duration(c.rate)+1), n); err != nil {
@@ -88,7 +87,7 @@ func TestBudgets(t *testing.T) {
 // TestSavingsAreBounded: a client can't save enough for a flood.
 func TestSavingsAreBounded(t *testing.T) {
 	for name, c := range map[string]int{"PING": mostControl + savedControl, "WINDOW_UPDATE": mostWindows + savedWindows} {
-		f := newFloods(1, time.Time{})
+		f := newFloods(1)
 		for range 20000 {
 			_ = f.request(0)
 			f.sentData(16 << 10)
@@ -105,7 +104,7 @@ func TestSavingsAreBounded(t *testing.T) {
 // TestManyClients: the connection of a proxy in front has the budgets of several clients.
 func TestManyClients(t *testing.T) {
 	for _, clients := range []int{1, 7} {
-		f, n := newFloods(clients, time.Time{}), 0
+		f, n := newFloods(clients), 0
 		for ; budgets["PING"].do(&f, 0, n) == nil; n++ {
 		}
 		testkit.Same(t, clients*mostControl, n, "%d clients: PINGs before it is closed", clients)
@@ -132,7 +131,7 @@ func TestHonestClientsAreNeverCut(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				f, now := newFloods(1, time.Time{}), time.Duration(0)
+				f, now := newFloods(1), time.Duration(0)
 				for n := range rapid.IntRange(1, 100).Draw(t, "requests") {
 					now += time.Duration(rapid.IntRange(0, 1000).Draw(t, "µs")) * time.Microsecond
 					size := rapid.SampledFrom([]int{0, 30, 4 << 10, 100 << 10, 3 << 20}).Draw(t, "answer")
@@ -181,7 +180,7 @@ func (k honest) read(f *floods, now time.Duration, size, piece int) (err error) 
 // cookies that the server accepts. A client that has read nothing for a long time may then read 120
 // MB at once.
 func TestAtOnceWhatPeopleDo(t *testing.T) {
-	f := newFloods(1, time.Time{})
+	f := newFloods(1)
 	var err error
 	for range mostStreams {
 		err = errors.Join(err, f.request(0), f.control.charge(0, 1, Control))
@@ -192,12 +191,12 @@ func TestAtOnceWhatPeopleDo(t *testing.T) {
 	for range 400 { // two pages, cookies of 8 KB
 		err = errors.Join(err, f.header(0, true, 8<<10), f.request(0))
 	}
-	long := newFloods(1, time.Time{})
+	long := newFloods(1)
 	for range 45 {
 		err = errors.Join(err, long.header(0, true, 16<<10), long.header(0, false, 16<<10), long.header(0, false, 16<<10),
 			long.header(0, false, 16<<10), long.header(0, false, 0), long.request(0))
 	}
-	stalled := newFloods(1, time.Time{})
+	stalled := newFloods(1)
 	for range 30 * 256 {
 		stalled.sentData(16 << 10)
 	}
@@ -208,11 +207,11 @@ func TestAtOnceWhatPeopleDo(t *testing.T) {
 }
 
 // givesUp plays a connection that makes the given number of requests and waits for no answer.
-func givesUp(all *addresses, from string, requests int) (err error) {
-	f := newFloods(1, time.Now())
+func givesUp(all *addresses, now time.Duration, from string, requests int) (err error) {
+	f := newFloods(1)
 	f.address = addressOf(all, netip.MustParseAddr(from))
 	for range requests {
-		err = errors.Join(err, f.request(0))
+		err = errors.Join(err, f.request(now))
 	}
 	return err
 }
@@ -221,35 +220,32 @@ func givesUp(all *addresses, from string, requests int) (err error) {
 // connection.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	for _, requests := range []int{990, 250, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			all := newAddresses()
-			began := 0
-			for range 2 * mostTogether {
-				if givesUp(all, "2001:db8::1", requests) != nil {
-					break
-				}
-				began += requests
+		all := newAddresses()
+		began := 0
+		for range 2 * mostTogether {
+			if givesUp(all, 0, "2001:db8::1", requests) != nil {
+				break
 			}
-			if began > mostTogether || began < mostTogether-requests {
-				t.Errorf("%d requests were given up, want some %d", began, mostTogether)
-			}
-			if err := givesUp(all, "2001:db8::2", 1); !errors.Is(err, Unanswered) {
-				t.Errorf("another one of the network: %v", err)
-			}
-			if err := givesUp(all, "2001:db8:0:1::1", 1); err != nil {
-				t.Errorf("another one: %v", err)
-			}
-			time.Sleep(time.Second)
-			if err := givesUp(all, "2001:db8::1", togetherPerSecond-1); err != nil {
-				t.Errorf("a second later: %v", err)
-			}
-		})
+			began += requests
+		}
+		if began > mostTogether || began < mostTogether-requests {
+			t.Errorf("%d requests were given up, want some %d", began, mostTogether)
+		}
+		if err := givesUp(all, 0, "2001:db8::2", 1); !errors.Is(err, Unanswered) {
+			t.Errorf("another one of the network: %v", err)
+		}
+		if err := givesUp(all, 0, "2001:db8:0:1::1", 1); err != nil {
+			t.Errorf("another one: %v", err)
+		}
+		if err := givesUp(all, time.Second, "2001:db8::1", togetherPerSecond-1); err != nil {
+			t.Errorf("a second later: %v", err)
+		}
 	}
 }
 
 // TestAnsweredRequestsAreForgotten: requests that are answered don't count toward the limit.
 func TestAnsweredRequestsAreForgotten(t *testing.T) {
-	f, all := newFloods(1, time.Now()), newAddresses()
+	f, all := newFloods(1), newAddresses()
 	f.address = addressOf(all, netip.MustParseAddr("192.0.2.1"))
 	for n := range 3 * mostTogether {
 		if err := f.request(0); err != nil {
@@ -386,7 +382,7 @@ func (q quiet) Write(p []byte) (int, error) {
 // TestSmallDataIsSlowed: a client that sends small pieces is read no faster than allowed, and is
 // never cut off.
 func TestSmallDataIsSlowed(t *testing.T) {
-	f, now := newFloods(1, time.Time{}), time.Duration(0)
+	f, now := newFloods(1), time.Duration(0)
 	for range mostSmallData {
 		f.small.spend(now, 1)
 	}
@@ -396,7 +392,7 @@ func TestSmallDataIsSlowed(t *testing.T) {
 		now += f.small.late(now)
 	}
 	testkit.Same(t, 5*time.Second, now, "the next five seconds' took")
-	talks := newFloods(1, time.Time{})
+	talks := newFloods(1)
 	for range 10 * mostSmallData { // a stream of messages, each of which is answered
 		talks.sentData(30)
 		talks.small.spend(0, 1)

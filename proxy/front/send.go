@@ -40,7 +40,7 @@ type sender struct {
 	out     []byte    // the queue
 	writing bool      // whether a goroutine is sending the previous content of the queue
 	until   time.Time // write deadline of the connection
-	room    sync.Cond // signals that the queue was sent
+	room    sync.Cond // signals that the queue was sent, or that serving is 0
 	encoder *hpack.Encoder
 	window  int       // how many more bytes of all bodies the client accepts
 	initial int       // how many bytes of a single body the client accepts when its stream begins

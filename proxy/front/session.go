@@ -58,8 +58,7 @@ const (
 // session is an HTTP/2 connection (RFC 9113). The connection's goroutine only reads frames. Each request has
 // its own goroutine, which also sends the answer.
 type session struct {
-	conn  *conn
-	began time.Time
+	conn *conn
 
 	// Only the connection's goroutine uses these fields.
 	hailed  bool // whether the client's preface has arrived
@@ -74,14 +73,13 @@ type session struct {
 	floods   floods
 	streams  []*Stream // open streams, in the order of their numbers
 	newest   uint32    // the highest stream number so far
-	given    []uint32  // streams that this side has reset recently; the client may still send frames for them
-	serving  int       // number of requests whose handler has not returned
-	served   sync.Cond // signals that serving is 0
 	greeted  bool      // whether the client's SETTINGS have arrived
-	leaving  leaving
 	retires  bool      // whether the server is shutting down
-	warned   time.Time // when leaving became warns
-	received window    // window of all streams together
+	leaving  leaving
+	warned   time.Duration // when leaving became warns; see Server.since
+	given    []uint32      // streams that this side has reset recently; the client may still send frames for them
+	serving  int           // number of requests whose handler has not returned
+	received window        // window of all streams together
 
 	sender
 }
@@ -160,18 +158,15 @@ func (w *window) read(n int) (opens int) {
 
 // serveHTTP2 serves an HTTP/2 connection until it ends.
 func (c *conn) serveHTTP2() {
-	now := time.Now()
-	h := &session{conn: c, began: now}
-	trusted, clients := c.isTrusted(), 1
-	if trusted {
-		clients = manyClients
-	}
-	h.floods = newFloods(clients, now)
-	if holder := c.holder(); !trusted && holder != (netip.Addr{}) {
+	h := &session{conn: c, floods: ofClient}
+	clients := 1
+	if c.isTrusted() {
+		h.floods, clients = ofProxy, manyClients
+	} else if holder := c.holder(); holder != (netip.Addr{}) {
 		h.floods.address = addressOf(c.server.addresses, holder)
 	}
 	h.decoder = hpack.NewDecoder(tableSize, h.field)
-	h.served.L, h.room.L = &h.mu, &h.mu
+	h.room.L = &h.mu
 	h.encoder = hpack.NewEncoder((*blockWriter)(h))
 	h.window, h.initial = firstWindow, firstWindow
 	h.received = window{open: clients * widestWindow, size: clients * widestWindow, shared: true}
@@ -328,7 +323,7 @@ func (h *session) next() bool {
 	if errors.As(err, &ofStream) && (head.Type == http2.FrameHeaders || head.Type == http2.FrameContinuation) {
 		err = http2.ConnectionError(ofStream.Code) // the HPACK tables of both sides may now differ, so no more headers can be read
 	}
-	now := time.Since(h.began)
+	now := time.Since(h.conn.server.began)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -419,7 +414,7 @@ func (h *session) end() {
 	_ = c.Close() // the client may have closed it already
 	h.mu.Lock()
 	for h.serving > 0 {
-		h.served.Wait()
+		h.room.Wait()
 	}
 	h.mu.Unlock()
 }
@@ -795,7 +790,7 @@ func (h *session) done() {
 	if h.serving > 0 {
 		return
 	}
-	h.served.Broadcast()
+	h.room.Broadcast()
 	h.conn.rested.Store(false)
 	h.conn.waits(time.Now())
 	if h.block.of != 0 {
@@ -820,7 +815,7 @@ func (h *session) tend() bool {
 	switch {
 	case h.leaving == left && h.serving == 0, !h.greeted && (isLate || h.retires), isLate && h.block.of != 0:
 		return false
-	case isLate && h.serving == 0, h.leaving == warns && time.Since(h.warned) >= warnTime:
+	case isLate && h.serving == 0, h.leaving == warns && c.server.since(time.Now())-h.warned >= warnTime:
 		h.goAway(h.newest, http2.ErrCodeNo)
 		h.leaving = left
 	case h.retires && h.leaving == stays:
@@ -828,7 +823,7 @@ func (h *session) tend() bool {
 		h.frame(http2.FramePing, 0, 0, len(farewell))
 		h.out = append(h.out, farewell...)
 		h.floods.control.earn(1)
-		h.leaving, h.warned = warns, time.Now()
+		h.leaving, h.warned = warns, c.server.since(time.Now())
 	}
 	h.flush()
 	return h.err == nil && !(h.leaving == left && h.serving == 0)
@@ -839,7 +834,7 @@ func (h *session) tend() bool {
 // server calls it repeatedly.
 func (h *session) retire(now time.Time) {
 	h.mu.Lock()
-	due := h.leaving == stays || h.leaving == warns && now.Sub(h.warned) >= warnTime
+	due := h.leaving == stays || h.leaving == warns && h.conn.server.since(now)-h.warned >= warnTime
 	h.retires = true
 	h.mu.Unlock()
 	if due {
