@@ -36,16 +36,17 @@ const (
 // another goroutine is already sending, it also sends the new frames. Bodies wait for the client's windows, and
 // then take turns by urgency (RFC 9218).
 type sender struct {
-	err     error     // why nothing more can be sent; nil: sending is possible
-	out     []byte    // the queue
-	writing bool      // whether a goroutine is sending the previous content of the queue
-	until   time.Time // write deadline of the connection
-	room    sync.Cond // signals that the queue was sent, or that serving is 0
-	encoder *hpack.Encoder
-	window  int       // how many more bytes of all bodies the client accepts
-	initial int       // how many bytes of a single body the client accepts when its stream begins
-	waiting []*Stream // streams with a piece of a body that doesn't fit into the windows yet
-	turns   uint64    // how many turns streams have had so far
+	err     error          // why nothing more can be sent; nil: sending is possible
+	out     []byte         // the queue
+	writing bool           // whether a goroutine is sending the previous content of the queue
+	until   time.Time      // write deadline of the connection
+	room    sync.Cond      // signals that the queue was sent, or that serving is 0
+	encoder *hpack.Encoder // nil: the next head needs a new one
+	table   uint32         // size of the encoder's table
+	window  int            // how many more bytes of all bodies the client accepts
+	initial int            // how many bytes of a single body the client accepts when its stream begins
+	waiting []*Stream      // streams with a piece of a body that doesn't fit into the windows yet
+	turns   uint64         // how many turns streams have had so far
 }
 
 // frame appends the head of a frame.
@@ -329,6 +330,11 @@ var errReset = errors.New("the stream was reset")
 
 // head appends the head of an answer, or its trailers (status 0).
 func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
+	if h.encoder == nil {
+		h.encoder = hpack.NewEncoder((*blockWriter)(h))
+		h.encoder.SetMaxDynamicTableSize(0) // tells the client to empty its table as well
+		h.encoder.SetMaxDynamicTableSize(h.table)
+	}
 	at := len(h.out)
 	h.frame(http2.FrameHeaders, 0, s.id, 0)
 	switch status {

@@ -167,7 +167,7 @@ func (c *conn) serveHTTP2() {
 	}
 	h.decoder = hpack.NewDecoder(tableSize, h.field)
 	h.room.L = &h.mu
-	h.encoder = hpack.NewEncoder((*blockWriter)(h))
+	h.encoder, h.table = hpack.NewEncoder((*blockWriter)(h)), tableSize
 	h.window, h.initial = firstWindow, firstWindow
 	h.received = window{open: clients * widestWindow, size: clients * widestWindow, shared: true}
 	c.mu.Lock()
@@ -210,14 +210,11 @@ func (h *session) serve() (rests bool) {
 	return false
 }
 
-// forget frees the memory of the encoder's table. The next header tells the client to empty its table as well.
+// forget frees the memory of the encoder.
 func (h *session) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	size := h.encoder.MaxDynamicTableSize()
-	h.encoder = hpack.NewEncoder((*blockWriter)(h))
-	h.encoder.SetMaxDynamicTableSize(0)
-	h.encoder.SetMaxDynamicTableSize(size)
+	h.encoder = nil
 }
 
 // greets reads the client's preface and sends this side's settings.
@@ -681,8 +678,7 @@ func (h *session) takeSettings(now time.Duration, f *http2.SettingsFrame) error 
 		}
 		switch s.ID { //nolint:exhaustive // the other settings don't concern a server
 		case http2.SettingHeaderTableSize:
-			h.encoder.SetMaxDynamicTableSizeLimit(min(s.Val, tableSize))
-			h.encoder.SetMaxDynamicTableSize(min(s.Val, tableSize))
+			h.encoder, h.table = nil, min(s.Val, tableSize)
 		case http2.SettingInitialWindowSize:
 			initial = int(s.Val)
 		}
