@@ -66,7 +66,7 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	}
 	switch {
 	case e.TLS != nil:
-		x.tls = secure(c, x.raw, e.TLS)
+		x.tls = secure(x, e.TLS)
 		x.Conn = x.tls
 	case x.raw != nil:
 		x.try = x.tryRead

@@ -154,7 +154,7 @@ func (c *conn) handshake() bool {
 	if client := c.holder(); client.IsValid() && !c.isTrusted() {
 		of = connlimit.ClientOf(client).String()
 	}
-	proto, err := c.tls.handshake(c.server.turns, of)
+	proto, err := c.tls.handshake(of)
 	c.tell(StepHandshake, err)
 	switch {
 	case err != nil && resultOf(err) == ResultPlain && c.work():

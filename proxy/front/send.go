@@ -39,10 +39,10 @@ type sender struct {
 	err     error          // why nothing more can be sent; nil: sending is possible
 	out     []byte         // the queue
 	writing bool           // whether a goroutine is sending the previous content of the queue
-	until   time.Time      // write deadline of the connection
+	table   uint32         // size of the encoder's table
+	until   time.Duration  // write deadline of the connection; see Server.since
 	room    sync.Cond      // signals that the queue was sent, or that serving is 0
 	encoder *hpack.Encoder // nil: the next head needs a new one
-	table   uint32         // size of the encoder's table
 	window  int            // how many more bytes of all bodies the client accepts
 	initial int            // how many bytes of a single body the client accepts when its stream begins
 	waiting []*Stream      // streams with a piece of a body that doesn't fit into the windows yet
@@ -128,8 +128,8 @@ func (h *session) write() {
 
 // extend postpones the write deadline. h.mu is held.
 func (h *session) extend(until time.Time) {
-	if until.Sub(h.until) >= time.Second {
-		h.until = until
+	if since := h.conn.server.since(until); since-h.until >= time.Second {
+		h.until = since
 		_ = h.conn.SetWriteDeadline(until) // if the connection is closed, writing fails
 	}
 }

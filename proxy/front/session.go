@@ -370,8 +370,8 @@ func (h *session) breaks(err error) {
 	h.goAway(h.newest, http2.ErrCode(code))
 	h.leaving = left
 	now := time.Now()
-	_ = h.conn.SetWriteDeadline(now.Add(warnTime)) // if the connection is closed, writing fails
-	h.until = now.Add(h.conn.server.o.Idle)        // so that extend doesn't change this deadline
+	_ = h.conn.SetWriteDeadline(now.Add(warnTime))            // if the connection is closed, writing fails
+	h.until = h.conn.server.since(now) + h.conn.server.o.Idle // so that extend doesn't change this deadline
 	for h.writing {
 		h.room.Wait() // another goroutine is sending
 	}

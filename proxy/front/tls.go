@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"tempomat/proxy/nonblock"
@@ -40,19 +39,22 @@ type secured struct {
 	resets atomic.Bool // Close must reset the connection, because otherwise its end would mark the end of the body
 }
 
-func secure(c net.Conn, raw syscall.RawConn, config *tls.Config) *secured {
-	b := &below{Conn: c, raw: raw, left: mostHandshake, began: time.Now(), empty: newBudget(emptyPerSecond, mostEmpty, mostEmpty)}
+// noneEmpty is the budget of a new connection for records without data.
+var noneEmpty = newBudget(emptyPerSecond, mostEmpty, mostEmpty)
+
+func secure(c *conn, config *tls.Config) *secured {
+	b := &below{Conn: c.Conn, conn: c, left: mostHandshake, empty: noneEmpty}
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
 // handshake does the handshake and returns the negotiated protocol. It computes only while the address given by
 // of has a turn. If the client takes too long, the sweep closes the connection.
-func (s *secured) handshake(in *turns, of string) (protocol string, err error) {
+func (s *secured) handshake(of string) (protocol string, err error) {
 	b := s.below
-	b.turns, b.of = in, of
+	b.shakes, b.of = true, of
 	defer func() {
 		b.pause()
-		b.turns = nil
+		b.shakes = false
 	}()
 	err = s.Handshake()
 	b.left = mostForNothing
@@ -91,18 +93,17 @@ func (s *secured) Read(p []byte) (n int, err error) {
 // below is the connection below TLS. One goroutine at a time may read it.
 type below struct {
 	net.Conn
-	raw      syscall.RawConn // access to the descriptor; nil: there is none
-	buffered []byte          // bytes that were read already
-	left     int             // how many bytes may still come before the handshake is complete, or before the reader gets one
+	conn     *conn
+	buffered []byte // bytes that were read already
+	left     int    // how many bytes may still come before the handshake is complete, or before the reader gets one
 
-	began time.Time
 	empty budget // bounds the records without data
 	head  uint64 // a 1, and then the bytes of a record's head that were read; 0: none
 	rest  int    // how many bytes of the record are still to come
 
-	turns *turns                // limits how many handshakes compute; nil: no handshake is in progress
-	of    string                // address for which the handshake takes turns
-	held  atomic.Pointer[turns] // the same as turns while the handshake has a turn; nil: it has none
+	shakes bool        // whether a handshake is in progress
+	of     string      // address for which the handshake takes turns
+	held   atomic.Bool // whether the handshake has a turn
 
 	hurries  atomic.Bool // whether writes don't wait
 	hurrying sync.Mutex  // held while the write deadline is set
@@ -119,11 +120,11 @@ func (b *below) Read(p []byte) (n int, err error) {
 	defer func() {
 		n = max(n, 0)
 		b.left -= n
-		if begun := b.records(p[:n]); begun > 0 && !b.empty.spend(time.Since(b.began), begun) {
+		if begun := b.records(p[:n]); begun > 0 && !b.empty.spend(time.Since(b.conn.server.began), begun) {
 			n, err = 0, errHandshakeTooLong
 		}
 	}()
-	if b.turns == nil {
+	if !b.shakes {
 		return b.receive(p)
 	}
 	b.pause()
@@ -154,15 +155,16 @@ func (b *below) records(p []byte) (n int) {
 // goOn waits for a turn to compute. It returns an error if either side has closed the connection
 // in the meantime.
 func (b *below) goOn() error {
-	waited := b.turns.await(b.of)
-	b.held.Store(b.turns)
-	if !waited || b.raw == nil {
+	waited := b.conn.server.turns.await(b.of)
+	b.held.Store(true)
+	raw := b.conn.raw
+	if !waited || raw == nil {
 		return nil
 	}
-	if b.raw.Control(func(uintptr) {}) != nil {
+	if raw.Control(func(uintptr) {}) != nil {
 		return net.ErrClosed
 	}
-	if hasLeft(b.raw) {
+	if hasLeft(raw) {
 		return io.ErrUnexpectedEOF
 	}
 	return nil
@@ -170,11 +172,8 @@ func (b *below) goOn() error {
 
 // pause ends the turn, if the handshake has one.
 func (b *below) pause() {
-	if b.held.Load() == nil {
-		return // the usual case: the handshake is over
-	}
-	if t := b.held.Swap(nil); t != nil {
-		t.done()
+	if b.held.Load() && b.held.Swap(false) { // usually the handshake is over
+		b.conn.server.turns.done()
 	}
 }
 
@@ -191,12 +190,14 @@ func (b *below) receive(p []byte) (n int, err error) {
 }
 
 // Write implements net.Conn.
-func (b *below) Write(p []byte) (n int, err error) {
+func (b *below) Write(p []byte) (int, error) {
 	b.pause()
-	if !b.hurries.Load() || b.raw == nil {
+	if !b.hurries.Load() || b.conn.raw == nil {
 		return b.Conn.Write(p)
 	}
-	if e := b.raw.Control(func(fd uintptr) { n, err = nonblock.Write(fd, p) }); e != nil {
+	var n int // not results with names, because each Write would then allocate memory for them
+	var err error
+	if e := b.conn.raw.Control(func(fd uintptr) { n, err = nonblock.Write(fd, p) }); e != nil {
 		return 0, e
 	}
 	return n, err
