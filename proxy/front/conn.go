@@ -196,40 +196,41 @@ func (c *conn) isHTTP2() bool {
 // request reads one request and serves it. It returns false if the connection serves no more
 // requests.
 func (c *conn) request() bool {
-	r := c.server.memory.requests.Get().(*request)
-	r.head.Fields = r.fields
-	err := c.readHead(r)
+	w := c.server.memory.responses.Get().(*Response)
+	w.head.Fields = w.asked
+	err := c.readHead(&w.head)
 	if !c.work() || !c.place.Busy() {
 		return false
 	}
 	if err == nil {
-		err = r.setHead(c)
+		err = w.setHead(c)
 	}
 	if err != nil {
-		r.clear()
-		c.server.memory.requests.Put(r)
+		w.clear()
+		c.server.memory.responses.Put(w)
 		c.refuse(err)
 		return false
 	}
-	if c.in.Buffered() == 0 && r.head.Framing == http1.Empty {
+	if c.in.Buffered() == 0 && w.head.Framing == http1.Empty {
 		c.giveBack()
 	}
-	return c.answer(r)
+	return c.answer(w)
 }
 
 // answer calls the handler for a request. It returns false if the connection serves no more
 // requests.
-func (c *conn) answer(r *request) bool {
-	w := &r.response
-	w.begin(c, r)
-	done := w.serve()
+func (c *conn) answer(w *Response) bool {
+	done, failed := c.handle(w, &w.request)
+	if failed {
+		w.fail()
+	}
 	stays := done && w.end()
-	sends := !w.hijacked && w.err == nil && (done || w.headMade && !w.endsBody()) && (r.body.isUnread() && !r.body.isBroken() || c.in.Buffered() > 0)
-	_ = r.Body.Close()
+	sends := !w.hijacked && w.err == nil && (done || w.headMade && !w.endsBody()) && (w.body.isUnread() && !w.body.isBroken() || c.in.Buffered() > 0)
+	_ = w.request.Body.Close()
 	w.giveBack()
 	if !w.keeps {
-		r.clear()
-		c.server.memory.requests.Put(r)
+		w.clear()
+		c.server.memory.responses.Put(w)
 	}
 	c.served.Store(true)
 	c.rested.Store(false)
@@ -245,24 +246,24 @@ func (c *conn) answer(r *request) bool {
 	return stays
 }
 
-// serve calls the handler. It returns false if the handler panicked; if an answer had begun, it is then
-// incomplete.
-func (w *Response) serve() (done bool) {
+// handle calls the handler. If the handler panics, done is false: an answer that had begun is then incomplete. failed
+// reports whether the panic was a bug.
+func (c *conn) handle(w http.ResponseWriter, r *http.Request) (done, failed bool) {
 	defer func() {
 		if done {
 			return
 		}
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // handlers panic with exactly this value
-			w.conn.fails(p)
-			w.fail()
+			c.fails(p)
+			failed = true
 		}
 	}()
-	h := w.conn.entrance.Handler
+	h := c.entrance.Handler
 	if h == nil {
-		h = w.conn.server.handler
+		h = c.server.handler
 	}
-	h.ServeHTTP(w, &w.r.Request)
-	return true
+	h.ServeHTTP(w, r)
+	return true, false
 }
 
 // refuse answers a client whose request has an unreadable head, if the client is still connected.

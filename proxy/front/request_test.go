@@ -35,16 +35,16 @@ func ask(t *testing.T, c net.Conn, br *bufio.Reader, text string) (status int, b
 // TestWhatIsNoRequestIsForgotten: a malformed head leaves no trace in the memory of the next
 // request.
 func TestWhatIsNoRequestIsForgotten(t *testing.T) {
-	r := &request{asked: newAsked()}
-	r.fields = make(http1.Fields, 0, 8)
-	r.head.Fields = r.fields
+	w := &Response{exchange: newExchange()}
+	w.asked = make(http1.Fields, 0, 8)
+	w.head.Fields = w.asked
 	var in http1.Buffer
 	in.Resume(strings.NewReader("GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("b", 1000)+"\r\nnothing\r\n\r\n"), nil, 0)
-	if err := in.ReadRequest(&r.head, 4<<10); err == nil {
+	if err := in.ReadRequest(&w.head, 4<<10); err == nil {
 		t.Fatal("it is a request")
 	}
-	r.clear()
-	for _, f := range r.fields[:cap(r.fields)] {
+	w.clear()
+	for _, f := range w.asked[:cap(w.asked)] {
 		testkit.Same(t, http1.Field{}, f, "what is kept")
 	}
 }

@@ -20,55 +20,34 @@ import (
 // Unlike net/http's, it doesn't guess the content type, and doesn't read the rest of the request's body. If
 // the handler has not read the whole body, the connection is closed.
 type Response struct {
+	exchange
 	conn   *conn
-	r      *request
+	head   http1.RequestHead
+	body   body
 	memory *[outSize]byte // borrowed memory; nil: none yet
 	out    []byte         // part of memory with the bytes to write next; until the head is made, these are bytes of the body
 	pieces [3][]byte      // the pieces of one write
 
-	status   int // status of the answer; 0: not known yet
 	reason   string
-	relays   bool  // whether Relays was called
-	length   int64 // announced length of the body; negative: none
-	written  int64
+	relays   bool // whether Relays was called
 	headMade bool
-	bodyless bool
 	chunked  bool
 	closes   bool // whether the connection is closed after this answer
 	hijacked bool
-	keeps    bool  // whether the request must stay valid after its answer
 	err      error // first error of a write
 
 	mu        sync.Mutex // guards the fields below, and the writing of interim answers
 	continued bool       // whether a 100 (Continue) was sent
 }
 
-func (w *Response) begin(c *conn, r *request) {
-	w.conn, w.r, w.length, w.closes = c, r, -1, !r.head.KeepAlive // all other fields are zero
-	w.keeps = r.head.Framing != http1.Empty                       // another goroutine may still read the body for a moment after the answer
+// clear empties the Response for reuse. It keeps the memory, but no references.
+func (w *Response) clear() {
+	*w = Response{exchange: w.exchange}
+	w.exchange.clear()
 }
 
-// Header implements http.ResponseWriter, for handlers of package net/http.
-func (w *Response) Header() http.Header { return w.r.answer.plain() }
-
-// Fields returns the answer's header. The handler fills it before it calls WriteHeader.
-func (w *Response) Fields() *http1.Fields { return &w.r.answer.Fields }
-
-// SetTrailer sets the trailers. It may be called until the handler returns.
-func (w *Response) SetTrailer(trailer http1.Fields) { w.r.answer.trailer = trailer }
-
-// Keep keeps the request and its header valid after the handler has returned.
-func (w *Response) Keep() { w.keeps = true }
-
-// Asked returns the fields of the request's head as the client wrote them. The handler owns them until it
-// returns, or indefinitely after Keep.
-func (w *Response) Asked() *http1.Fields { return &w.r.fields }
-
-// HeadSize returns the size of the request's head in bytes. Asked keeps these bytes in memory.
-func (w *Response) HeadSize() int { return w.r.head.Size }
-
 // Trailer returns the trailers of the request after its body was read to the end.
-func (w *Response) Trailer() http1.Fields { return w.r.body.chunks.Trailer }
+func (w *Response) Trailer() http1.Fields { return w.body.chunks.Trailer }
 
 // Relays notes that the answer comes from another server. reason is for the status line; if it is empty, the
 // usual reason is sent. An answer without Content-Length is sent in chunks even if it is short, as the other
@@ -94,17 +73,14 @@ func (w *Response) WriteHeader(status int) {
 		w.inform(status)
 		return
 	}
-	w.status = status
-	w.r.answer.merge()
-	w.bodyless = w.r.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	if w.length = w.r.answer.length(); w.length >= 0 || w.bodyless || w.relays { // it is already known how the end of the body is marked
+	if w.setStatus(status); w.length >= 0 || w.bodyless || w.relays { // it is already known how the end of the body is marked
 		w.makeHead()
 	}
 }
 
 // inform sends an interim answer (1xx), unless the client speaks HTTP/1.0.
 func (w *Response) inform(status int) {
-	if w.r.head.Minor == 0 {
+	if w.head.Minor == 0 {
 		return
 	}
 	w.mu.Lock()
@@ -116,7 +92,7 @@ func (w *Response) inform(status int) {
 		w.continued = true
 	}
 	w.borrow()
-	w.out = append(w.r.answer.Append(http1.AppendStatus(w.out[:0], status, ""), skips), "\r\n"...)
+	w.out = append(w.fields.Append(http1.AppendStatus(w.out[:0], status, ""), skips), "\r\n"...)
 	_ = w.send(nil) // writing the final answer will return the same error
 }
 
@@ -246,7 +222,7 @@ func (w *Response) end() bool {
 		w.makeHead()
 	}
 	if w.chunked {
-		w.out = http1.AppendLastChunk(w.out, w.r.answer.trailer)
+		w.out = http1.AppendLastChunk(w.out, w.trailer)
 	}
 	complete := w.bodyless || w.length < 0 || w.written == w.length
 	if w.send(nil) != nil {
@@ -269,8 +245,7 @@ func (w *Response) fail() {
 	if w.hijacked || w.headMade {
 		return
 	}
-	w.r.answer = answer{}
-	w.status, w.length, w.written, w.bodyless = http.StatusInternalServerError, 0, 0, false
+	w.answer = answer{status: http.StatusInternalServerError}
 	w.reason, w.out, w.closes = "", w.out[:0], true
 	w.makeHead()
 	_ = w.send(nil) // the client may have disconnected
@@ -282,7 +257,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.hijacked:
 		return nil, nil, http.ErrHijacked
-	case w.headMade, w.r.body.isUnread():
+	case w.headMade, w.body.isUnread():
 		return nil, nil, errors.New("the connection is in the middle of a message")
 	}
 	c := w.conn
@@ -323,9 +298,8 @@ func (w *Response) makeHead() {
 	w.memory, w.out = nil, nil
 	w.borrow()
 	w.decide()
-	h := &w.r.answer
-	b := h.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
-	if !h.Has("Date") {
+	b := w.fields.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
+	if !w.fields.Has("Date") {
 		b = http1.AppendField(b, "Date", w.conn.server.memory.now())
 	}
 	switch {
@@ -337,10 +311,10 @@ func (w *Response) makeHead() {
 	switch {
 	case w.closes:
 		b = append(b, "Connection: close\r\n"...)
-	case w.r.head.Minor == 0:
+	case w.head.Minor == 0:
 		b = append(b, "Connection: keep-alive\r\n"...)
 	}
-	if h.Has("Upgrade") {
+	if w.fields.Has("Upgrade") {
 		b = append(b, "Connection: Upgrade\r\n"...) // required together with Upgrade (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
@@ -354,12 +328,12 @@ func (w *Response) makeHead() {
 
 // decide chooses how the end of the body is marked, and whether the connection stays open.
 func (w *Response) decide() {
-	w.chunked = w.length < 0 && !w.bodyless && w.r.head.Minor > 0
+	w.chunked = w.length < 0 && !w.bodyless && w.head.Minor > 0
 	if w.endsBody() {
 		w.closes = true
 		w.conn.resets(true)
 	}
-	if strings.EqualFold(w.r.answer.Get("Connection"), "close") || w.r.body.isUnread() {
+	if strings.EqualFold(w.fields.Get("Connection"), "close") || w.body.isUnread() {
 		w.closes = true
 	}
 }

@@ -12,13 +12,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,11 +200,10 @@ const (
 
 // memories lends memory to requests. Its methods may be called concurrently.
 type memories struct {
-	in, out, requests sync.Pool
+	in, out, responses, streams, frames, readings sync.Pool
 
-	frames, readings, streams sync.Pool
-	lower, canonical          spellings
-	date                      atomic.Pointer[date]
+	lower, canonical spellings
+	date             atomic.Pointer[date]
 }
 
 // date is a second as text.
@@ -231,92 +226,11 @@ func (m *memories) now() string {
 func (m *memories) init() {
 	m.in.New = func() any { return new([inSize]byte) }
 	m.out.New = func() any { return new([outSize]byte) }
-	m.requests.New = func() any {
-		return &request{asked: newAsked()}
-	}
+	m.responses.New = func() any { return &Response{exchange: newExchange()} }
 	m.lower.spell, m.canonical.spell = strings.ToLower, http.CanonicalHeaderKey
 	m.lower.known.Store(&map[string]string{})
 	m.canonical.known.Store(&map[string]string{})
 	m.frames.New = func() any { return new([sendSize]byte) }
 	m.readings.New = func() any { return newReading() }
 	m.streams.New = func() any { return newStream() }
-}
-
-// asked is a request of either protocol in the form that the handler gets, with the memory that it borrows.
-type asked struct {
-	http.Request
-
-	url    url.URL
-	fields http1.Fields // fields of the head, in order
-	header http.Header
-	values []string // memory for the values in header
-	answer answer
-}
-
-// answer is the header of an answer and its trailers.
-type answer struct {
-	http1.Fields
-
-	header  http.Header // header for handlers of package net/http; nil: no handler uses it
-	trailer http1.Fields
-}
-
-// plain returns the header for handlers of package net/http.
-func (a *answer) plain() http.Header {
-	if a.header == nil {
-		a.header = make(http.Header)
-	}
-	return a.header
-}
-
-// merge appends the fields that handlers of package net/http have set.
-func (a *answer) merge() {
-	if len(a.header) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.header)) {
-		for _, v := range a.header[name] {
-			a.Add(name, v)
-		}
-	}
-}
-
-// length returns the announced length of the body, or -1 if none is announced.
-func (a *answer) length() int64 {
-	if n, err := strconv.ParseUint(a.Get("Content-Length"), 10, 62); err == nil {
-		return int64(n)
-	}
-	return -1
-}
-
-// largeHeader is the size of a header map, in names, above which the map is not reused.
-const largeHeader = 64
-
-func newAsked() asked { return asked{header: make(http.Header)} }
-
-// clear empties the request for reuse. It keeps the memory, but no references.
-func (r *asked) clear() {
-	if len(r.header) > largeHeader { // a map never shrinks
-		r.header, r.values = make(http.Header), nil
-	}
-	clear(r.header)
-	clear(r.values)
-	*r = asked{fields: r.fields.Emptied(), header: r.header, values: r.values[:0], answer: answer{Fields: r.answer.Emptied()}}
-}
-
-// request is the memory that an HTTP/1 request borrows from its head to its end.
-type request struct {
-	asked
-
-	head     http1.RequestHead
-	body     body
-	response Response
-}
-
-// clear empties the request for reuse. It keeps the memory, but no references.
-func (r *request) clear() {
-	r.asked.clear()
-	r.head = http1.RequestHead{}
-	r.body = body{}
-	r.response = Response{}
 }

@@ -19,22 +19,13 @@ import (
 // time. Like a Response, it doesn't guess the content type. It sends the written data when it is flushed, at
 // the end, or when a frame is full.
 type Stream struct {
-	in asked
-
+	exchange
 	session  *session
 	id       uint32
 	presence presence
 	blank    *http.Request // empty request, whose context is presence
-	keeps    bool          // whether the request must stay valid after its answer
 	refused  error         // why the handler doesn't get the request; nil: the handler gets it
-	size     int           // size of the request's head, in bytes
-
-	// These fields are about the answer.
-	status   int // status of the answer; 0: not known yet
-	length   int64
-	written  int64
-	bodyless bool
-	bound    Bound // bounds the memory of answers that wait; nil: there is no bound
+	bound    Bound         // bounds the memory of answers that wait; nil: there is no bound
 
 	// session.mu guards the fields below.
 	err                   error // why the stream ended early; nil: it did not
@@ -51,7 +42,7 @@ type Stream struct {
 }
 
 func newStream() *Stream {
-	s := &Stream{in: newAsked()}
+	s := &Stream{exchange: newExchange()}
 	s.blank = new(http.Request).WithContext(&s.presence)
 	return s
 }
@@ -63,14 +54,14 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	s.session, s.id = h, b.of
 	s.presence.Context = c.presence.Context
 	s.reads.L, s.writes.L = &h.mu, &h.mu
-	s.length, s.window = -1, h.initial
+	s.window = h.initial
 	h.turns++
 	s.turn, s.urgency, s.incremental = h.turns, usualUrgency, true
 	s.body = incoming{s: s, left: -1, window: window{open: firstWindow, size: firstWindow}, came: b.ends}
 
-	s.in.Request = *s.blank
-	s.in.TLS, s.in.RemoteAddr = c.secure, c.remote
-	s.in.Proto, s.in.ProtoMajor, s.in.ProtoMinor = "HTTP/2.0", 2, 0
+	s.request = *s.blank
+	s.request.TLS, s.request.RemoteAddr = c.secure, c.remote
+	s.request.Proto, s.request.ProtoMajor, s.request.ProtoMinor = "HTTP/2.0", 2, 0
 	if b.tooLong {
 		s.refused = http1.ErrTooLong
 		return true
@@ -92,11 +83,11 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		var part *string
 		switch f.Name {
 		case ":method":
-			part = &s.in.Method
+			part = &s.request.Method
 		case ":path":
-			part = &s.in.RequestURI
+			part = &s.request.RequestURI
 		case ":authority":
-			part = &s.in.Host
+			part = &s.request.Host
 		case ":scheme":
 			part = &scheme
 		}
@@ -105,43 +96,43 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		}
 		*part = f.Value
 	}
-	if cookies := s.in.fields.Values("Cookie"); len(cookies) > 1 { // clients may split cookies (8.2.3)
-		s.in.fields.Set("Cookie", strings.Join(cookies, "; "))
+	if cookies := s.asked.Values("Cookie"); len(cookies) > 1 { // clients may split cookies (8.2.3)
+		s.asked.Set("Cookie", strings.Join(cookies, "; "))
 	}
-	if s.in.Host == "" {
-		s.in.Host = s.in.fields.Get("Host")
+	if s.request.Host == "" {
+		s.request.Host = s.asked.Get("Host")
 	}
-	connects := s.in.Method == http.MethodConnect
+	connects := s.request.Method == http.MethodConnect
 	switch {
-	case s.in.Method == "", connects != (s.in.RequestURI == ""), connects != (scheme == ""), connects && s.in.Host == "":
+	case s.request.Method == "", connects != (s.request.RequestURI == ""), connects != (scheme == ""), connects && s.request.Host == "":
 		return false
 	case connects:
-		s.in.RequestURI = s.in.Host
+		s.request.RequestURI = s.request.Host
 	case scheme != "http" && scheme != "https":
 		return false
 	}
-	s.in.fill("Trailer")
-	return s.in.locate() == nil && s.frame(b.ends)
+	s.fill("Trailer")
+	return s.locate() == nil && s.frame(b.ends)
 }
 
 // frame finds out how long the body is, and whether the client expects a 100 (Continue).
 func (s *Stream) frame(ends bool) bool {
-	if lengths := s.in.fields.Values("Content-Length"); len(lengths) > 0 {
+	if lengths := s.asked.Values("Content-Length"); len(lengths) > 0 {
 		n, err := strconv.ParseUint(lengths[0], 10, 63)
 		if err != nil || len(lengths) > 1 || ends && n > 0 {
 			return false
 		}
 		s.body.left = int64(n)
 	}
-	for _, expects := range s.in.fields.Values("Expect") {
+	for _, expects := range s.asked.Values("Expect") {
 		if !strings.EqualFold(expects, "100-continue") {
 			s.refused = http1.ErrExpectation
 		}
 		s.body.expects = !ends
 	}
-	s.in.Body, s.in.ContentLength = http.NoBody, 0
+	s.request.Body, s.request.ContentLength = http.NoBody, 0
 	if !ends {
-		s.in.Body, s.in.ContentLength = &s.body, s.body.left
+		s.request.Body, s.request.ContentLength = &s.body, s.body.left
 		s.keeps = true // another goroutine may still read the body for a moment after the answer
 	}
 	return true
@@ -153,7 +144,7 @@ func (s *Stream) add(f hpack.HeaderField) {
 	if name == "Priority" {
 		s.rank(f.Value)
 	}
-	s.in.fields.Add(name, f.Value)
+	s.asked.Add(name, f.Value)
 }
 
 // isSound reports whether a request may have the field (RFC 9113, 8.2). Fields about the connection, such as
@@ -191,32 +182,19 @@ func (s *Stream) serve() {
 	}
 }
 
-// handle calls the handler. It returns false if the handler panicked.
+// handle calls the handler. It returns false if the answer is incomplete, because the handler panicked.
 func (s *Stream) handle() (done bool) {
-	c := s.session.conn
-	defer func() {
-		if s.bound = nil; done {
-			return
-		}
-		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // handlers panic with exactly this value
-			c.fails(p)
-			if s.status == 0 {
-				s.in.answer = answer{}
-				s.WriteHeader(http.StatusInternalServerError)
-				done = true
-			}
-		}
-	}()
 	if s.refused != nil {
 		s.refuse()
 		return true
 	}
-	h := c.entrance.Handler
-	if h == nil {
-		h = c.server.handler
+	done, failed := s.session.conn.handle(s, &s.request)
+	if s.bound = nil; failed && s.status == 0 {
+		s.answer = answer{}
+		s.WriteHeader(http.StatusInternalServerError)
+		return true
 	}
-	h.ServeHTTP(s, &s.in.Request)
-	return true
+	return done
 }
 
 // refuse answers a request that the handler does not get.
@@ -224,7 +202,7 @@ func (s *Stream) refuse() {
 	status := http1.StatusOf(s.refused)
 	fields, text := s.session.conn.server.refusal(status, s.refused.Error())
 	_ = s.SetWriteDeadline(time.Now().Add(drainSilence)) // never fails
-	s.in.answer.Fields = append(s.in.answer.Fields, fields...)
+	s.fields = append(s.fields, fields...)
 	s.WriteHeader(status)
 	_, _ = io.WriteString(s, text) // the client may have disconnected, or may not read
 }
@@ -256,31 +234,13 @@ func (s *Stream) finish(done bool) {
 
 // end sends the end of the answer, or the trailers.
 func (s *Stream) end() error {
-	if len(s.in.answer.trailer) == 0 || s.err != nil {
+	if len(s.trailer) == 0 || s.err != nil {
 		return s.session.send(s, nil, true)
 	}
-	s.session.head(s, 0, s.in.answer.trailer, true)
+	s.session.head(s, 0, s.trailer, true)
 	s.ended = true
 	return nil
 }
-
-// Header implements http.ResponseWriter, for handlers of package net/http.
-func (s *Stream) Header() http.Header { return s.in.answer.plain() }
-
-// Fields returns the answer's header: see Response.
-func (s *Stream) Fields() *http1.Fields { return &s.in.answer.Fields }
-
-// SetTrailer sets the trailers: see Response.
-func (s *Stream) SetTrailer(trailer http1.Fields) { s.in.answer.trailer = trailer }
-
-// Keep keeps the request and its header valid after the handler has returned.
-func (s *Stream) Keep() { s.keeps = true }
-
-// Asked returns the fields of the request's head: see Response.
-func (s *Stream) Asked() *http1.Fields { return &s.in.fields }
-
-// HeadSize returns the size of the head's names and values in bytes.
-func (s *Stream) HeadSize() int { return s.size }
 
 // Trailer returns the trailers of the request after its body was read to the end. A body of known length has none.
 func (s *Stream) Trailer() http1.Fields { return s.body.trailer }
@@ -321,9 +281,9 @@ func (s *Stream) writeHeader(status int) {
 	if s.status != 0 {
 		return
 	}
-	fields := &s.in.answer.Fields
+	fields := &s.fields
 	if status >= http.StatusOK {
-		s.decide(status)
+		s.setStatus(status)
 	} else if status == http.StatusContinue {
 		if s.continued {
 			return
@@ -343,14 +303,6 @@ func (s *Stream) writeHeader(status int) {
 	if status < http.StatusOK {
 		h.flush()
 	}
-}
-
-// decide determines how the answer ends.
-func (s *Stream) decide(status int) {
-	s.status = status
-	s.bodyless = s.in.Method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified
-	s.in.answer.merge()
-	s.length = s.in.answer.length()
 }
 
 // isOfConnection reports whether the field is about the connection, and therefore not allowed in HTTP/2 (RFC
@@ -407,8 +359,8 @@ func (s *Stream) FlushError() error {
 
 // clear empties the stream for reuse. It keeps the memory, but no references.
 func (s *Stream) clear() {
-	*s = Stream{in: s.in, blank: s.blank}
-	s.in.clear()
+	*s = Stream{exchange: s.exchange, blank: s.blank}
+	s.exchange.clear()
 }
 
 // incoming is the body of a request. Any goroutine may read it.
