@@ -51,6 +51,7 @@ type conn struct {
 	in     http1.Buffer
 	memory *[inSize]byte // borrowed memory that in uses, except during a long head; nil: none
 	first  [1]byte       // first byte of a request, if there is no try
+	dry    bool          // whether TLS holds no record, because a read found none
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error

@@ -200,7 +200,7 @@ func corked(t *testing.T, l net.Listener) (*tls.Conn, *corkedWire) {
 }
 
 // TestSecuredRest: a waiting connection holds no memory, even after a part of a record, and loses no
-// data.
+// data. A new goroutine waits with a small stack.
 func TestSecuredRest(t *testing.T) {
 	l := testkit.Listen(t)
 	wire := &corkedWire{TCPConn: connect(t, l)}
@@ -219,7 +219,7 @@ func TestSecuredRest(t *testing.T) {
 	}
 	rests := func(when string) {
 		t.Helper()
-		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_ = near.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if _, err := c.readFirst(); !errors.Is(err, os.ErrDeadlineExceeded) || c.memory != nil {
 			t.Errorf("%s: %v, or it holds memory", when, err)
 		}
@@ -240,6 +240,10 @@ func TestSecuredRest(t *testing.T) {
 	testkit.Same(t, getHello, string(c.memory[:len(getHello)]), "what came")
 	c.giveBack()
 	rests("after it")
+	c.wakeNow()
+	testkit.Same(t, true, c.rest(), "a new goroutine waits")
+	c.Conn = nil // so that reading TLS, which needs more stack, panics
+	rests("in a new goroutine")
 }
 
 // TestSecuredHTTP2: HTTP/2 is spoken only if it was negotiated.

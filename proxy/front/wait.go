@@ -52,6 +52,12 @@ func (c *conn) await() waited {
 // readFirst waits until something can be read, and reads it. While it waits, it holds no memory. TLS therefore gets
 // room for a single byte: it keeps the rest of the record itself.
 func (c *conn) readFirst() (n int, err error) {
+	if c.dry && c.raw != nil { // a new goroutine waits, and a read of TLS would double its stack
+		if err = c.raw.Read(hasCome); err != nil {
+			return 0, err
+		}
+	}
+	c.dry = false
 	if c.try == nil {
 		for n == 0 && err == nil {
 			n, err = c.Read(c.first[:])
@@ -71,6 +77,12 @@ func (c *conn) readFirst() (n int, err error) {
 		c.giveBack()
 	}
 	return n, err
+}
+
+// hasCome reports whether something can be read.
+func hasCome(fd uintptr) bool {
+	_, err := nonblock.Peek(fd, make([]byte, 1))
+	return err != syscall.EAGAIN //nolint:errorlint // errors.Is needs stack as well
 }
 
 // tryRead reads without waiting. If there is nothing to read, it gives its memory back and returns false; the
@@ -143,6 +155,7 @@ func (c *conn) rest() bool {
 	}
 	c.calm()
 	c.rested.Store(true)
+	c.dry = c.tls != nil
 	return true
 }
 
