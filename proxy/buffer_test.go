@@ -257,6 +257,28 @@ func TestOnlyTheBackendsTimeIsCharged(t *testing.T) {
 	})
 }
 
+// TestHeadersDontPause: the backend computes after early hints, and again after a header, while the client reads neither.
+func TestHeadersDontPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startVirtual(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			time.Sleep(10 * time.Second)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Second)
+		}), fairly)
+		c := r.dial()
+		send(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		time.Sleep(10 * time.Second)
+		br := bufio.NewReader(c)
+		testkit.Same(t, http.StatusEarlyHints, answer(t, br, "GET").StatusCode, "status")
+		time.Sleep(10 * time.Second)
+		readAll(t, answer(t, br, "GET"))
+		if cost := r.line()["cost_ms"].(float64); cost < 19_000 {
+			t.Errorf("it cost %v ms, want the 20 s of the backend", cost)
+		}
+	})
+}
+
 // TestNoRoom: if no file can be created, bodies stream, no byte is lost, and a client that reads slowly keeps
 // its place.
 func TestNoRoom(t *testing.T) {

@@ -78,6 +78,7 @@ func (a *relay) writeBody() {
 		pieces.put(a.piece)
 		a.piece = nil
 	}()
+	a.x.client.writer.spooled = a.spools() // so that no flush of the header pauses the meter; keepPace itself counts the pauses
 	if a.send(nil, a.answer.Waits()) != nil {
 		a.abandon()
 	}
@@ -276,7 +277,6 @@ func (a *relay) keepPace(n int, waits bool) {
 	left := spoolAfter
 	timer := time.AfterFunc(left, func() { a.takeOver(&t) })
 	from := time.Now()
-	a.x.client.writer.spooled = true // keepPace itself counts the pauses
 	for {
 		a.x.life.Pause(from)
 		err := a.send(a.piece[:n], waits)

@@ -35,8 +35,9 @@ type writer struct {
 }
 
 func (w *writer) WriteHeader(status int) {
-	if status < 200 { // the server sends it at once
-		_ = w.unmetered(func() error { w.served.WriteHeader(status); return nil })
+	if status < 200 { // the server sends it at once; the meter goes on, because the backend doesn't wait for the client
+		w.renew(time.Now())
+		w.served.WriteHeader(status)
 		return
 	}
 	w.status = status
