@@ -25,6 +25,7 @@ import (
 	"tempomat/internal/testkit"
 	"tempomat/limiter"
 	"tempomat/proxy/backend"
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/front"
 	"tempomat/proxy/telemetry"
 )
@@ -332,13 +333,6 @@ func TestPathAllocatesLittle(t *testing.T) {
 	}
 }
 
-// anyPlace is the front.Place of a connection whose number isn't limited.
-type anyPlace struct{}
-
-func (anyPlace) Busy() bool          { return true }
-func (anyPlace) Idle(time.Time) bool { return true }
-func (anyPlace) Leave()              {}
-
 // wireless starts a proxy without a kernel. The function ask sends a number of requests over one connection.
 func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 	dial := func(context.Context) (net.Conn, error) {
@@ -351,8 +345,8 @@ func wireless(t testing.TB, m limiter.Mode) (ask func(times int)) {
 		client := &scripted{says: []byte(benchRequest), left: times, done: make(chan struct{})}
 		s := front.NewServer(h, front.Options{
 			Header: time.Minute, Idle: time.Minute, MaxHead: maxHeader, Log: zap.NewNop(),
-			Enter:   func(io.Closer, string) front.Place { return anyPlace{} },
-			Trusts:  func(string) bool { return false },
+			Table:   connlimit.New(time.Now(), 1),
+			Peer:    func(string) (netip.Addr, bool) { return netip.Addr{}, false },
 			Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, &closing{}) },
 		})
 		l := testkit.NewPipes()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -46,21 +45,6 @@ type ServerOptions struct {
 	Log       *zap.Logger
 }
 
-// enter registers a connection. It returns nil if there is no room; the connection is then closed.
-func (o *ServerOptions) enter(c io.Closer, remote string) front.Place {
-	peer, trusted := o.Peer(remote)
-	if p := o.Table.Enter(time.Now(), peer, trusted, c); p != nil {
-		return p
-	}
-	return nil
-}
-
-// trusts reports whether a peer is a trusted proxy.
-func (o *ServerOptions) trusts(remote string) bool {
-	_, trusted := o.Peer(remote)
-	return trusted
-}
-
 // Server accepts connections: HTTP/1.1 and HTTP/2, over TLS or without (h2c).
 type Server struct {
 	handler    http.Handler
@@ -79,7 +63,7 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger}
 	s.front = front.NewServer(h, front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log),
-		Stepped: o.Stepped, Enter: o.enter, Trusts: o.trusts,
+		Stepped: o.Stepped, Table: o.Table, Peer: o.Peer,
 		Context: func(ctx context.Context, c net.Conn) context.Context { return connContext(ctx, c, end) },
 	})
 	return s

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"tempomat/proxy/connlimit"
 	"tempomat/proxy/http1"
 )
 
@@ -27,9 +29,11 @@ type conn struct {
 	server   *Server
 	entrance *Entrance
 	tls      *secured        // Conn, if it is a TLS connection; otherwise nil
-	place    Place           // place among the open connections; nil: the connection has lost its place
+	place    *connlimit.Conn // place among the open connections; nil: the connection has none
 	raw      syscall.RawConn // access to the descriptor; nil: there is none, as in tests
 	remote   string
+	peer     netip.Addr
+	trusted  bool // whether the peer is a proxy that may name its client
 
 	presence presence
 	base     *http.Request        // request that blank copies; nil: blank wasn't called yet
@@ -60,8 +64,8 @@ type conn struct {
 	gave   error
 }
 
-func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
-	x := &conn{Conn: c, server: s, entrance: e, place: place, remote: c.RemoteAddr().String()}
+func (s *Server) newConn(c net.Conn, e *Entrance) *conn {
+	x := &conn{Conn: c, server: s, entrance: e}
 	if k, ok := c.(syscall.Conn); ok {
 		x.raw, _ = k.SyscallConn() // if this fails, the connection works, but Look doesn't
 	}
@@ -74,6 +78,15 @@ func (s *Server) newConn(c net.Conn, e *Entrance, place Place) *conn {
 	}
 	x.presence.Context = s.o.Context(context.Background(), c)
 	return x
+}
+
+// enter gives the connection a place as one from a peer. It returns false if there is no room; the connection is then
+// closed.
+func (c *conn) enter(remote string) bool {
+	c.remote = remote
+	c.peer, c.trusted = c.server.o.Peer(remote)
+	c.place = c.server.o.Table.Enter(time.Now(), c.peer, c.trusted, c.below())
+	return c.place != nil
 }
 
 // blank returns an empty request that has the connection's context and TLS state.

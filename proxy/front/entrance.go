@@ -94,9 +94,6 @@ func (c *conn) tell(step Step, err error) {
 	c.server.o.Stepped(step, resultOf(err), c.remote, err)
 }
 
-// isTrusted reports whether the peer may name its clients.
-func (c *conn) isTrusted() bool { return c.server.o.Trusts(c.remote) }
-
 // readProxyHeader reads the header in which a proxy names its client, if the Entrance expects one. It returns
 // false if the connection must be closed.
 func (c *conn) readProxyHeader() bool {
@@ -105,7 +102,10 @@ func (c *conn) readProxyHeader() bool {
 	}
 	h, err := c.receiveProxyHeader()
 	if err == nil && h.source.IsValid() {
-		err = c.setClient(h.source)
+		c.place.Leave() // from now on the connection counts as the client's
+		if !c.enter(h.source.String()) {
+			err = net.ErrClosed
+		}
 	}
 	c.tell(StepProxied, err)
 	if h.secure {
@@ -116,7 +116,7 @@ func (c *conn) readProxyHeader() bool {
 
 // receiveProxyHeader reads the PROXY protocol header. It keeps the bytes after the header.
 func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
-	if !c.isTrusted() {
+	if !c.trusted {
 		return h, errUntrusted
 	}
 	r := bufio.NewReaderSize(c.below(), inSize)
@@ -135,24 +135,14 @@ func (c *conn) receiveProxyHeader() (h proxyHeader, err error) {
 	return h, nil
 }
 
-// setClient makes the connection count as the client's instead of the proxy's.
-func (c *conn) setClient(client netip.AddrPort) error {
-	c.remote = client.String()
-	c.place.Leave()
-	if c.place = c.server.o.Enter(c.below(), c.remote); c.place == nil {
-		return net.ErrClosed
-	}
-	return nil
-}
-
 // handshake does the TLS handshake.
 func (c *conn) handshake() bool {
 	if c.tls == nil {
 		return true
 	}
 	of := c.remote // address whose turns the handshake takes; a trusted proxy has turns for each connection, because it serves many clients
-	if client := c.holder(); client.IsValid() && !c.isTrusted() {
-		of = connlimit.ClientOf(client).String()
+	if !c.trusted {
+		of = connlimit.ClientOf(c.peer).String()
 	}
 	proto, err := c.tls.handshake(of)
 	c.tell(StepHandshake, err)

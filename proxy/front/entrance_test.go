@@ -11,13 +11,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 
 	"tempomat/internal/testkit"
+	"tempomat/proxy/connlimit"
 )
 
 const (
@@ -31,8 +31,6 @@ func tellsClient(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	fmt.Fprintf(w, "%s %t", r.RemoteAddr, r.TLS != nil)
 }
-
-func trust(o *Options) { o.Trusts = func(string) bool { return true } }
 
 // TestProxied sends requests behind headers, in pieces of all sizes, with TLS and without.
 func TestProxied(t *testing.T) {
@@ -124,7 +122,9 @@ func TestProxiedRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, _, seen := entered(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("served") }), Entrance{Proxied: true},
 				func(o *Options) {
-					o.Trusts = func(string) bool { return tc.trusted }
+					if tc.trusted {
+						trust(o)
+					}
 					if tc.want == ResultLate {
 						o.Header = 50 * time.Millisecond
 					}
@@ -146,38 +146,18 @@ func TestProxiedTwice(t *testing.T) {
 	}
 }
 
-// TestProxiedPlaces: the connection first counts as the proxy's, and then as the client's.
+// TestProxiedPlaces: the connection counts as the client's instead of the proxy's.
 func TestProxiedPlaces(t *testing.T) {
-	var mu sync.Mutex
-	var came []string
-	p := placeOf{make(chan string, 10)}
-	l, _, _ := entered(t, http.HandlerFunc(tellsClient), Entrance{Proxied: true}, func(o *Options) {
+	table := connlimit.New(time.Now(), 10)
+	l, _, _ := entered(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprint(w, table.Stats(2).Top)
+	}), Entrance{Proxied: true}, func(o *Options) {
 		trust(o)
-		o.Enter = func(c io.Closer, remote string) Place {
-			mu.Lock()
-			defer mu.Unlock()
-			came = append(came, remote)
-			if strings.HasPrefix(remote, "198.51.100.") {
-				_ = c.Close()
-				return nil
-			}
-			return p
-		}
+		o.Table = table
 	})
 	c := connect(t, l)
 	_, _ = io.WriteString(c, from4+getHello)
-	hear(t, bufio.NewReader(c), "200 203.0.113.9:5000 false")
-	mu.Lock()
-	testkit.Same(t, []string{c.LocalAddr().String(), "203.0.113.9:5000"}, came, "it came as")
-	mu.Unlock()
-	for _, want := range []string{"idle", "left", "busy", "idle"} { // the first two are of the proxy's connection
-		testkit.Same(t, want, <-p.did, "the connection is")
-	}
-	c = connect(t, l) // this client has too many connections
-	_, _ = io.WriteString(c, strings.Replace(from4, "203.0.113.9", "198.51.100.9", 1)+getHello)
-	if got, _ := io.ReadAll(c); len(got) > 0 {
-		t.Errorf("a client without a place hears %q", got)
-	}
+	hear(t, bufio.NewReader(c), "200 [{203.0.113.9/32 1}]")
 }
 
 const knownClient = "203.0.113.9:5000"
@@ -206,7 +186,7 @@ func TestHeaderKeepsNoMemory(t *testing.T) {
 	trust(&o)
 	near, far := net.Pipe()
 	defer far.Close()
-	c := newServer(nil, o).newConn(near, &Entrance{TLS: &tls.Config{}, Proxied: true}, anyPlace{})
+	c := newServer(nil, o).entering(near, &Entrance{TLS: &tls.Config{}, Proxied: true})
 	go func() { _, _ = io.WriteString(far, from4) }()
 	if _, err := c.receiveProxyHeader(); err != nil || c.tls.below.buffered != nil {
 		t.Errorf("%d bytes, %v", cap(c.tls.below.buffered), err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"tempomat/internal/testkit"
+	"tempomat/proxy/connlimit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,11 +42,11 @@ func newServer(h http.Handler, o Options) *Server {
 	if o.Context == nil {
 		o.Context = func(ctx context.Context, _ net.Conn) context.Context { return ctx }
 	}
-	if o.Enter == nil {
-		o.Enter = func(io.Closer, string) Place { return anyPlace{} }
+	if o.Table == nil {
+		o.Table = connlimit.New(time.Now(), 10_000)
 	}
-	if o.Trusts == nil {
-		o.Trusts = func(string) bool { return false }
+	if o.Peer == nil {
+		o.Peer = peerOf
 	}
 	if o.Stepped == nil {
 		o.Stepped = func(Step, Result, string, error) {}
@@ -55,12 +57,23 @@ func newServer(h http.Handler, o Options) *Server {
 	return NewServer(h, o)
 }
 
-// anyPlace is the Place of a connection whose number isn't limited.
-type anyPlace struct{}
+// peerOf is the address of a peer that isn't trusted.
+func peerOf(remote string) (netip.Addr, bool) {
+	at, _ := netip.ParseAddrPort(remote) // a pipe has no address
+	return at.Addr(), false
+}
 
-func (anyPlace) Busy() bool          { return true }
-func (anyPlace) Idle(time.Time) bool { return true }
-func (anyPlace) Leave()              {}
+// trust makes all peers trusted proxies.
+func trust(o *Options) {
+	o.Peer = func(remote string) (netip.Addr, bool) { peer, _ := peerOf(remote); return peer, true }
+}
+
+// entering returns a connection that has a place.
+func (s *Server) entering(c net.Conn, e *Entrance) *conn {
+	x := s.newConn(c, e)
+	x.enter(c.RemoteAddr().String())
+	return x
+}
 
 // TestTargets checks what a handler sees of a request's target.
 func TestTargets(t *testing.T) {
@@ -96,7 +109,7 @@ func TestNothingIsServedOnceClosed(t *testing.T) {
 	s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	near, far := net.Pipe()
 	defer far.Close()
-	c := s.newConn(near, new(Entrance), anyPlace{})
+	c := s.entering(near, new(Entrance))
 	c.waits(time.Now())
 	c.in.Resume(near, []byte("GET / HTTP/1.1\r\n"), len("GET / HTTP/1.1\r\n"))
 	c.cutIdle(time.Now())
@@ -313,21 +326,21 @@ func (c *trap) Read(p []byte) (int, error) {
 
 // TestPanics: a panic ends only its own connection, and is logged once.
 func TestPanics(t *testing.T) {
-	trapped := func(string) bool { panic("trapped") }
 	choice := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { panic("trapped") }}
 	for name, tc := range map[string]struct {
 		entrance Entrance
 		head     string
 		traps    bool // whether reading panics
-		trusts   func(string) bool
 	}{
 		"a head":           {traps: true},
 		"a body":           {traps: true, head: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"},
-		"a PROXY header":   {entrance: Entrance{Proxied: true}, trusts: trapped},
+		"a PROXY header":   {entrance: Entrance{Proxied: true}, traps: true},
 		"of a certificate": {entrance: Entrance{TLS: choice}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logged := observer.New(zap.ErrorLevel)
+			o := Options{Log: zap.New(core)}
+			trust(&o)
 			s := newServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				read := make(chan error)
 				go func() { // on another goroutine, like an upload
@@ -337,7 +350,7 @@ func TestPanics(t *testing.T) {
 				if <-read == nil {
 					t.Error("the body came to its end")
 				}
-			}), Options{Trusts: tc.trusts, Log: zap.New(core)})
+			}), o)
 			near, far := net.Pipe()
 			defer near.Close()
 			if tc.traps {
@@ -397,26 +410,22 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// placeOf records the calls for its connection.
-type placeOf struct{ did chan string }
-
-func (p placeOf) Busy() bool          { p.did <- "busy"; return true }
-func (p placeOf) Idle(time.Time) bool { p.did <- "idle"; return true }
-func (p placeOf) Leave()              { p.did <- "left" }
-
 // TestPlaceOfOneThatIsGivenAway: a connection that was taken over counts as idle until its handler
 // returns.
 func TestPlaceOfOneThatIsGivenAway(t *testing.T) {
-	p := placeOf{make(chan string, 10)}
+	table := connlimit.New(time.Now(), 1)
 	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
-		c, _, err := w.(*Response).Detach()
-		if err != nil {
-			panic(err)
+		if table.Shed() {
+			t.Error("it counts as idle during a request")
 		}
-		_ = c.Close()
-	}, func(o *Options) { o.Enter = func(io.Closer, string) Place { return p } })
-	_, _ = io.WriteString(dial(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	for _, want := range []string{"idle", "busy", "idle", "left"} { // the first "idle" is for the new connection
-		testkit.Same(t, want, <-p.did, "the connection is")
-	}
+		_, _, err := w.(*Response).Detach()
+		testkit.Must(t, err)
+		if !table.Shed() {
+			t.Error("it doesn't count as idle")
+		}
+	}, func(o *Options) { o.Table = table })
+	c := dial()
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	_, _ = io.Copy(io.Discard, c) // until it is closed
+	testkit.Same(t, 0, table.Stats(0).Open, "open connections")
 }

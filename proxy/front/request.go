@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -134,16 +133,6 @@ func (b *body) isBroken() bool {
 // with many connections could make the server hold Options.MaxHead bytes for each of them.
 const mostLong = 1024
 
-// holder returns the address for which a long head counts. Clients without an address, such as those on a unix
-// socket, all count as the zero Addr.
-func (c *conn) holder() netip.Addr {
-	peer, err := netip.ParseAddrPort(c.remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return peer.Addr()
-}
-
 // longestShort is the longest head, in bytes, that fits in the usual memory.
 const longestShort = inSize - 1
 
@@ -158,10 +147,10 @@ func (c *conn) readHead(head *http1.RequestHead) error {
 	if c.in.Buffered() < longestShort || err == nil {
 		return err // the head fits in the usual memory, or reading it failed
 	}
-	if ok, _ := c.server.long.Take(c.holder(), 1); !ok {
+	if ok, _ := c.server.long.Take(c.peer, 1); !ok {
 		return err
 	}
-	defer c.server.long.GiveBack(c.holder(), 1)
+	defer c.server.long.GiveBack(c.peer, 1)
 	err = c.in.ReadRequest(head, most)
 	n := copy(c.memory[:], c.in.Peek(inSize)) // all bytes after the head; after an error, the rest isn't needed
 	c.in.Resume(c.Conn, c.memory[:], n)

@@ -161,7 +161,7 @@ func FuzzConnection(f *testing.F) {
 			_, _ = fmt.Fprintf(w, "%d", len(methods))
 		}), Options{MaxHead: 1 << 10, Log: zap.NewNop()})
 		c := &played{says: says, piece: int(piece) + 1}
-		x := s.newConn(c, &Entrance{}, anyPlace{})
+		x := s.entering(c, &Entrance{})
 		x.waits(time.Now())
 		s.conns.Add(&x.RosterEntry, x)
 		x.serve()

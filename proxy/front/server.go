@@ -11,9 +11,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -33,26 +33,17 @@ type Options struct {
 	MaxHead int           // largest head of a request, in bytes
 	// Context derives a connection's context from the server's.
 	Context func(context.Context, net.Conn) context.Context
-	// Enter limits the number of connections. The server calls it for each new connection, and again when a
-	// PROXY header has named the client. Enter returns nil if it has closed the connection.
-	Enter func(c io.Closer, remote string) Place
-	// Trusts reports whether a peer may name its client (Entrance.Proxied).
-	Trusts func(remote string) bool
+	// Table bounds how many connections are open.
+	Table *connlimit.Table
+	// Peer returns the address of a connection's other end, and whether it is a trusted proxy, which may name its client
+	// (Entrance.Proxied). The server calls it for each new connection, and again when a PROXY header has named the client.
+	Peer func(remote string) (peer netip.Addr, trusted bool)
 	// Stepped is called concurrently for each Step of a connection, with an error if the step failed.
 	Stepped func(step Step, result Result, remote string, err error)
 	// Refused is called concurrently for each head that this package answers itself, because the head
 	// is malformed or late.
 	Refused func()
 	Log     *zap.Logger
-}
-
-// Place is one connection's place among those that may be open. When there are too many, another goroutine
-// may close the connection, preferably while it is idle. Busy and Idle then return false. Only the goroutine
-// that serves the connection calls Busy and Idle; any goroutine may call Leave.
-type Place interface {
-	Busy() bool              // notes that a request has begun
-	Idle(now time.Time) bool // notes that the connection waits for its client
-	Leave()                  // notes that the connection is closed or about to be; may be called several times
 }
 
 // Server serves HTTP/1.1 and HTTP/2.
@@ -106,11 +97,10 @@ func (s *Server) Serve(l net.Listener, e Entrance) error {
 }
 
 func (s *Server) accept(c net.Conn, e *Entrance) {
-	place := s.o.Enter(c, c.RemoteAddr().String())
-	if place == nil {
+	x := s.newConn(c, e)
+	if !x.enter(c.RemoteAddr().String()) {
 		return
 	}
-	x := s.newConn(c, e, place)
 	x.waits(time.Now())
 	s.conns.Add(&x.RosterEntry, x)
 	if e.begins() {

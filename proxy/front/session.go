@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -160,10 +159,10 @@ func (w *window) read(n int) (opens int) {
 func (c *conn) serveHTTP2() {
 	h := &session{conn: c, floods: ofClient}
 	clients := 1
-	if c.isTrusted() {
+	if c.trusted {
 		h.floods, clients = ofProxy, manyClients
-	} else if holder := c.holder(); holder != (netip.Addr{}) {
-		h.floods.address = addressOf(c.server.addresses, holder)
+	} else {
+		h.floods.address = addressOf(c.server.addresses, c.peer)
 	}
 	h.decoder = hpack.NewDecoder(tableSize, h.field)
 	h.room.L = &h.mu
@@ -492,7 +491,7 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 	if !ends {
 		h.pieces = append(h.pieces, piece...)
 		if len(h.pieces) > inSize && !h.block.long {
-			if h.block.long, _ = h.conn.server.long.Take(h.conn.holder(), 1); !h.block.long {
+			if h.block.long, _ = h.conn.server.long.Take(h.conn.peer, 1); !h.block.long {
 				return LongHeaders
 			}
 		}
@@ -529,7 +528,7 @@ func (h *session) takeBlock(now time.Duration, piece []byte, ends bool) error {
 func (h *session) blockEnds() {
 	if h.block.of = 0; h.block.long {
 		h.block.long = false
-		h.conn.server.long.GiveBack(h.conn.holder(), 1)
+		h.conn.server.long.GiveBack(h.conn.peer, 1)
 	}
 }
 

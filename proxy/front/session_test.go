@@ -161,7 +161,7 @@ func (p *peer) greeted() {
 
 // alone serves a connection that doesn't come from a listener.
 func (s *Server) alone(near net.Conn) *conn {
-	c := s.newConn(near, new(Entrance), anyPlace{})
+	c := s.entering(near, new(Entrance))
 	c.waits(time.Now())
 	s.conns.Add(&c.RosterEntry, c)
 	go c.serve()
@@ -1248,7 +1248,7 @@ func FuzzSession(f *testing.F) {
 		}
 		s := newServer(http.HandlerFunc(handler), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
 		defer s.stop()
-		c := s.newConn(&played{says: append([]byte(preface), said...), piece: longestFrame}, new(Entrance), anyPlace{})
+		c := s.entering(&played{says: append([]byte(preface), said...), piece: longestFrame}, new(Entrance))
 		s.conns.Add(&c.RosterEntry, c)
 		c.serve()
 	})

@@ -210,7 +210,7 @@ func TestSecuredRest(t *testing.T) {
 	defer near.Close()
 	s := newServer(http.HandlerFunc(script), Options{Log: zap.NewNop()})
 	config := &tls.Config{Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
-	c := s.newConn(near, &Entrance{TLS: config}, anyPlace{})
+	c := s.entering(near, &Entrance{TLS: config})
 	c.waits(time.Now())
 	shaken := make(chan error, 1)
 	go func() { shaken <- client.Handshake() }()
