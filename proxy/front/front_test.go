@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +35,21 @@ func start(t *testing.T, h http.HandlerFunc, change func(*Options)) (dial func()
 	t.Helper()
 	l, s, _ := entered(t, h, Entrance{}, change)
 	return func() *net.TCPConn { return connect(t, l) }, s
+}
+
+// TestQuietServerReturnsMemory: after many connections have come to rest, the process returns memory to the system.
+func TestQuietServerReturnsMemory(t *testing.T) {
+	dial, _ := start(t, script, nil)
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range manyRested {
+		c := dial()
+		ask(t, c, bufio.NewReader(c), getHello)
+	}
+	testkit.Eventually(t, "the memory is returned", func() bool {
+		runtime.ReadMemStats(&now)
+		return now.NumForcedGC > before.NumForcedGC
+	})
 }
 
 // newServer makes a Server. Options that are missing get defaults that allow everything, except that no peer

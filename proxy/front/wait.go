@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -197,23 +198,40 @@ func sweepEvery(header, idle time.Duration) time.Duration {
 	return max(least, 5*time.Millisecond)
 }
 
+// After manyRested connections have come to rest, and no further one during quietSweeps sweeps, the process returns
+// unused memory to the system. Otherwise it would keep as much for garbage as all connections use.
+const (
+	manyRested  = 256
+	quietSweeps = 4
+)
+
 // sweep closes connections that have waited too long, and replaces goroutines with large stacks by new ones.
 // It runs until the server ends.
 func (s *Server) sweep() {
 	ticks := time.NewTicker(sweepEvery(s.o.Header, s.o.Idle))
 	defer ticks.Stop()
+	rested, quiet := 0, 0
 	for {
 		select {
 		case <-s.closed:
 			return
 		case now := <-ticks.C:
-			s.conns.Each(func(c *conn) { c.look(now) })
+			quiet++
+			s.conns.Each(func(c *conn) {
+				if c.look(now) {
+					rested, quiet = rested+1, 0
+				}
+			})
+			if rested >= manyRested && quiet >= quietSweeps {
+				rested = 0
+				debug.FreeOSMemory()
+			}
 		}
 	}
 }
 
-// look checks one connection for sweep.
-func (c *conn) look(now time.Time) {
+// look checks one connection for sweep. It reports whether the connection comes to rest.
+func (c *conn) look(now time.Time) (rests bool) {
 	c.mu.Lock()
 	waited, limit, served := c.server.since(now)-c.since, c.server.o.Idle, c.served.Load()
 	if c.stage == inHead || !served { // a new connection gets as much time as a head
@@ -230,12 +248,14 @@ func (c *conn) look(now time.Time) {
 	case c.session == nil && c.stage == idle && tooLong:
 		c.stage, cuts = closed, true
 	case c.stage == idle && served && waited >= restAfter && !c.rested.Load():
+		rests = !c.woken
 		c.wake()
 	}
 	c.mu.Unlock()
 	if cuts {
 		_ = c.Close()
 	}
+	return rests
 }
 
 // lingerTime is how long an HTTP/2 client may take to read the end of the connection.
