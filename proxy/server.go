@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -51,16 +51,14 @@ type Server struct {
 	challenges func(http.ResponseWriter, *http.Request) bool
 	front      *front.Server
 	closing    *closing
-	linger     time.Duration
-
-	mu        sync.Mutex // guards the fields below
-	listeners []net.Listener
+	linger     atomic.Int64 // nanoseconds; see ServerOptions
 }
 
 // NewServer makes a Server for a handler.
 func NewServer(h http.Handler, o ServerOptions) *Server {
 	end := &closing{}
-	s := &Server{handler: h, challenges: o.Challenges, closing: end, linger: o.Linger}
+	s := &Server{handler: h, challenges: o.Challenges, closing: end}
+	s.linger.Store(int64(o.Linger))
 	s.front = front.NewServer(h, front.Options{
 		Header: o.Header, Idle: o.Idle, MaxHead: maxHeader, Refused: o.Malformed, Log: Capped(o.Log),
 		Stepped: o.Stepped, Table: o.Table, Peer: o.Peer,
@@ -71,18 +69,13 @@ func NewServer(h http.Handler, o ServerOptions) *Server {
 
 // Serve serves all entrances. It returns nil after Drain, or an error if one of them fails.
 func (s *Server) Serve(entrances []Entrance) error {
-	s.mu.Lock()
-	for _, e := range entrances {
-		s.listeners = append(s.listeners, e.Listener)
-	}
-	s.mu.Unlock()
 	failed := make(chan error, len(entrances))
 	for _, e := range entrances {
 		go func() { failed <- s.front.Serve(e.Listener, s.atFront(e)) }()
 	}
 	var err error
 	for range cap(failed) {
-		if e := <-failed; !errors.Is(e, http.ErrServerClosed) && !(errors.Is(e, net.ErrClosed) && s.closing.drains.Load()) {
+		if e := <-failed; !errors.Is(e, http.ErrServerClosed) {
 			err = errors.Join(err, e, s.front.Close())
 		}
 	}
@@ -94,28 +87,16 @@ func (s *Server) Serve(entrances []Entrance) error {
 // abandoned requests and upgraded connections.
 func (s *Server) Drain(ctx context.Context) error {
 	s.closing.drains.Store(true)
-	s.stopListening(ctx)
-	s.closing.upgrades.end()
-	if err := s.front.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.front.Close())
-	}
-	return nil
-}
-
-// stopListening closes the listeners and waits for Linger.
-func (s *Server) stopListening(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.linger <= 0 || len(s.listeners) == 0 {
-		return
-	}
-	for _, l := range s.listeners {
-		_ = l.Close() // if it fails, Shutdown tries again
-	}
+	err := s.front.StopListening()
 	select {
-	case <-time.After(s.linger):
+	case <-time.After(time.Duration(s.linger.Load())):
 	case <-ctx.Done():
 	}
+	s.closing.upgrades.end()
+	if late := s.front.Shutdown(ctx); late != nil {
+		err = errors.Join(err, late, s.front.Close())
+	}
+	return err
 }
 
 // Listen opens an address: "host:port", ":port" or "unix:/path".
@@ -222,12 +203,8 @@ func hurryClient(w http.ResponseWriter, r *http.Request) {
 // following Drain lingers. It doesn't make Serve fail.
 func (s *Server) Retire(linger time.Duration) {
 	s.closing.drains.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.linger = linger
-	for _, l := range s.listeners {
-		_ = l.Close() // Drain reports it if that fails
-	}
+	s.linger.Store(int64(linger))
+	_ = s.front.StopListening() // a listener that can't be closed is closed with the process
 }
 
 // connContext prepares an accepted connection: it adds the state that requests share to the context.

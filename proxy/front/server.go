@@ -76,7 +76,8 @@ func NewServer(h http.Handler, o Options) *Server {
 	return s
 }
 
-// Serve serves a listener until Accept fails. After Shutdown or Close it returns http.ErrServerClosed. The
+// Serve serves a listener until Accept fails. After StopListening, Shutdown or Close it returns
+// http.ErrServerClosed. The
 // Entrance describes how its connections begin.
 func (s *Server) Serve(l net.Listener, e Entrance) error {
 	if !s.begin(l) {
@@ -130,8 +131,8 @@ func (s *Server) isEnding() bool {
 	return s.ends
 }
 
-// end closes the listeners.
-func (s *Server) end() (err error) {
+// StopListening closes the listeners. Serve then returns http.ErrServerClosed.
+func (s *Server) StopListening() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = true
@@ -147,7 +148,7 @@ func (s *Server) end() (err error) {
 // Shutdown closes the listeners and all connections that wait for a request, and waits for the
 // others. If the context ends first, Shutdown returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
-	err := s.end()
+	err := s.StopListening()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		left := 0
 		s.conns.Each(func(c *conn) {
@@ -168,7 +169,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close closes all connections at once.
 func (s *Server) Close() error {
-	err := s.end()
+	err := s.StopListening()
 	s.conns.Each(func(c *conn) {
 		_ = c.Close()      // the connection may already be closed
 		c.presence.leave() // afterwards, because the handler then ends its answer as if it were complete
