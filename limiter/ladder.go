@@ -452,8 +452,10 @@ func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
 			c.look(g, s, &s.queues[fresh], d)
 		}
 	}
-	for r := lightRung + 1; r < rungs && g.hasWorker(r, false); r++ {
-		c.look(g, s, &s.queues[waitsAt(r)], doors{open, open})
+	for r := lightRung + 1; r < rungs; r++ {
+		if q := &s.queues[waitsAt(r)]; !q.empty() && g.hasWorker(r, false) {
+			c.look(g, s, q, doors{open, open})
+		}
 	}
 	return c.first()
 }
