@@ -41,7 +41,7 @@ func (g *Estimator) Hash(k *Kind) {
 		return
 	}
 	h.client = g.hash(k.Client)
-	if h.address = h.client; k.Address != "" {
+	if h.address = h.client; k.Address != "" && k.Address != k.Client {
 		h.address = g.hash(k.Address)
 	}
 	h.count = len(g.features(k, &h.buffer))
