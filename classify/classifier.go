@@ -197,7 +197,7 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.Standing, into.Evidence, into.ClientsBehind, into.Person = 0, 0, 0, 0
 	into.Address = "" // an old one would keep its string in memory
 	into.Face, into.Follows, into.Prefetch = 0, false, isPrefetch(r.Header)
-	agent := c.agents.read(userAgent(r))
+	agent := c.agents.read(AgentOf(r))
 	into.Agent, into.Robot, into.Declared = agent.family, agent.robot, agent.declared
 	into.Account, into.Fetcher, into.Pooled, into.Forged, into.replaced = false, false, false, false, nil
 
@@ -237,8 +237,8 @@ func (c *Classifier) Classify(r *http.Request, into *Result) {
 	into.n = n
 }
 
-// userAgent returns a request's first User-Agent, or an empty string.
-func userAgent(r *http.Request) string {
+// AgentOf returns a request's first User-Agent, or an empty string.
+func AgentOf(r *http.Request) string {
 	if lines := r.Header["User-Agent"]; len(lines) > 0 {
 		return lines[0]
 	}
@@ -258,7 +258,7 @@ func (g *grouping) appendID(dst []byte, client netip.Addr, r *http.Request, fami
 	case Address, MappedAddress:
 		return appendAddress(dst, client, g.By == MappedAddress)
 	case UserAgentHeader:
-		text := userAgent(r)
+		text := AgentOf(r)
 		return append(dst, text[:min(len(text), maxWholeAgent)]...)
 	case Header:
 		return appendHeaderID(dst, g.Header, r.Header)

@@ -3,6 +3,7 @@ package classify
 import (
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"strings"
 )
 
@@ -185,7 +186,7 @@ func escaped(s string, i int) bool {
 }
 
 // trim removes optional white space (RFC 9110, 5.6.3).
-func trim(s string) string { return strings.Trim(s, " \t") }
+func trim(s string) string { return textproto.TrimString(s) }
 
 // parseElement reads the address in one element of a Forwarded header (RFC 7239, 4). An element consists of
 // name=value pairs between semicolons. Names may be in any case, and values may be quoted. The element must

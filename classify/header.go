@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxHeaderBytes is the most bytes of a header's value that are hashed.
@@ -52,19 +53,17 @@ func IsToken(s string) bool {
 // character that is neither a letter nor a digit into an underscore, so X_Real_IP and X.Real!IP both look like
 // X-Real-IP to a program. A name of letters, digits and hyphens is returned unchanged.
 func FoldedName(name string) string {
-	isOdd := func(c rune) bool {
-		letter := c | 0x20
-		return !('a' <= letter && letter <= 'z' || '0' <= c && c <= '9' || c == '-')
-	}
-	if strings.IndexFunc(name, isOdd) < 0 {
-		return name
-	}
-	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
-		if isOdd(c) {
-			return '-'
+	for i := range len(name) {
+		if c := name[i]; !isLetter(c) && !isDigit(c) && c != '-' {
+			return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
+				if c < utf8.RuneSelf && (isLetter(byte(c)) || isDigit(byte(c))) {
+					return c
+				}
+				return '-'
+			}, name))
 		}
-		return c
-	}, name))
+	}
+	return name
 }
 
 // hostOf returns a host in lower case, without its port and trailing dot.

@@ -202,7 +202,7 @@ func (x *Robots) Recognise(now time.Time, r *http.Request, res *classify.Result)
 	if res.Exempt || len(res.Keys()) == 0 {
 		return false
 	}
-	is, what := x.judge(now, x.named(res.Agent, r.Header.Get("User-Agent")), r, res)
+	is, what := x.judge(now, x.named(res.Agent, classify.AgentOf(r)), r, res)
 	switch what {
 	case verified:
 		res.Replace(x.Replaces)
