@@ -215,7 +215,7 @@ func (m *marks) of(r *http.Request) string {
 		secure               bool
 	}{r.Method, r.Host, target(r), r.TLS != nil})
 	var b [64]byte
-	return string(strconv.AppendUint(append(b[:0], m.name...), asks, 36))
+	return string(strconv.AppendUint(append(b[:0], m.name...), asks, 32))
 }
 
 // isCircle reports whether this process has already sent the same request to the backend, or the request has
