@@ -214,7 +214,7 @@ func (c *Conn) isSilent() bool {
 func isSpoken(fd uintptr) (bool, error) {
 	var b [1]byte
 	_, err := nonblock.Peek(fd, b[:])
-	return !errors.Is(err, syscall.EAGAIN), err
+	return err != syscall.EAGAIN, err //nolint:errorlint // nothing wraps it
 }
 
 // noteReset records that the backend has reset the connection. The kernel reports a reset only once, to the
