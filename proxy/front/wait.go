@@ -91,7 +91,7 @@ func hasCome(fd uintptr) bool {
 func (c *conn) tryRead(fd uintptr) bool {
 	c.memory = c.server.memory.in.Get().(*[inSize]byte)
 	c.tried, c.tryErr = nonblock.Read(fd, c.memory[:])
-	if errors.Is(c.tryErr, syscall.EAGAIN) {
+	if c.tryErr == syscall.EAGAIN { //nolint:errorlint // nothing wraps it
 		c.giveBack()
 		return false
 	}
