@@ -27,8 +27,7 @@ type Request struct {
 	// waiting.
 	Length int64
 	Ready  bool
-	// Trailer returns the trailers of a body of unknown length. It is called after the end of the
-	// body.
+	// Trailer returns the trailers of a body of unknown length, after the end of the body.
 	Trailer func() http1.Fields
 	Hints   Hints
 }
@@ -302,14 +301,6 @@ func (u *upload) run(timeout time.Duration) {
 	u.done.Store(complete) // from now on another request may use the connection
 }
 
-// trailer returns the trailers of the body.
-func (u *upload) trailer() http1.Fields {
-	if u.r.Trailer == nil {
-		return nil
-	}
-	return u.r.Trailer()
-}
-
 // send sends the body and reports whether all of it was sent. An error comes from the backend, not from the body.
 func (u *upload) send(timeout time.Duration) (complete bool, err error) {
 	memory := make([]byte, http1.ChunkRoom+uploadPiece+2)
@@ -326,7 +317,7 @@ func (u *upload) send(timeout time.Duration) (complete bool, err error) {
 			}
 		}
 		if u.r.Length < 0 && last {
-			piece = http1.AppendLastChunk(piece, u.trailer())
+			piece = http1.AppendLastChunk(piece, u.r.Trailer())
 		}
 		if len(piece) > 0 {
 			u.conn.limitPiece(timeout)

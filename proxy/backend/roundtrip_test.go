@@ -66,7 +66,7 @@ func TestTimeout(t *testing.T) {
 			}
 		},
 		"a slow upload": func(t *testing.T) {
-			r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}}
+			r := &Request{Method: "POST", Target: "/", Length: -1, Body: slowly{2 * timeout, strings.NewReader("abc")}, Trailer: func() http1.Fields { return nil }}
 			s := serveVirtual(t, answers(hello))
 			p := s.pool(timeout)
 			if _, _, err := do(p, r); err != nil {

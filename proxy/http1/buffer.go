@@ -38,14 +38,6 @@ func StatusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// endOf returns io.EOF instead of io.ErrUnexpectedEOF if the connection ended between two messages.
-func endOf(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return io.EOF
-	}
-	return err
-}
-
 // Step is the most bytes by which the memory of a Buffer grows at a time. After a head for which the memory has grown, the
 // Buffer therefore holds at most as many bytes of what follows.
 const Step = 8 << 10

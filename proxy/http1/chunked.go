@@ -110,8 +110,10 @@ func (c *ChunkedBody) hasNext() bool {
 // 0, it reads the trailers.
 func (c *ChunkedBody) next() error {
 	if c.began {
-		if line, err := c.b.line(0); err != nil || len(line) > 0 {
-			return orEnd(err, Malformed("a chunk that is longer than its stated size"))
+		if _, err := c.b.line(0); errors.Is(err, ErrTooLong) {
+			return Malformed("a chunk that is longer than its stated size")
+		} else if err != nil {
+			return err
 		}
 	}
 	c.began = true
@@ -189,12 +191,4 @@ func hexDigit(c byte) int {
 		return int(c-'A') + 10
 	}
 	return -1
-}
-
-// orEnd returns err, or the other error if err is nil or means that a line is too long.
-func orEnd(err, other error) error {
-	if err != nil && !errors.Is(err, ErrTooLong) {
-		return err
-	}
-	return other
 }

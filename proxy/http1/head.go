@@ -48,6 +48,8 @@
 package http1
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -94,8 +96,10 @@ func (b *Buffer) ReadRequest(r *RequestHead, most int) error {
 // skipEmptyLine skips an empty line, which some clients send after a body (RFC 9112, 2.2).
 func (b *Buffer) skipEmptyLine() error {
 	if b.Buffered() == 0 {
-		if err := b.fill(1); err != nil {
-			return endOf(err)
+		if err := b.fill(1); errors.Is(err, io.ErrUnexpectedEOF) {
+			return io.EOF // the connection ended between two messages
+		} else if err != nil {
+			return err
 		}
 	}
 	if p := b.data[b.from:b.to]; p[0] == '\r' && len(p) == 1 {
@@ -210,7 +214,7 @@ func (r *RequestHead) frame() error {
 // IsHost reports whether a text can be the host of a request, with or without a port (RFC 9110, 7.2; RFC 3986,
 // 3.2.2). A name may have only the characters of site names, because some servers would read a name with other
 // characters differently.
-func IsHost[T string | []byte](s T) bool {
+func IsHost(s string) bool {
 	name, port := cutPort(s)
 	if len(name) == 0 || len(port) > 5 {
 		return false
@@ -234,26 +238,16 @@ func IsHost[T string | []byte](s T) bool {
 }
 
 // cutPort splits off the port, which follows the first colon outside brackets.
-func cutPort[T string | []byte](s T) (name, port T) {
-	inside := len(s) > 0 && s[0] == '['
-	for i := range len(s) {
-		switch {
-		case s[i] == ']':
-			inside = false
-		case s[i] == ':' && !inside:
-			return s[:i], s[i+1:]
-		}
-	}
-	return s, s[:0]
+func cutPort(s string) (name, port string) {
+	brackets := strings.IndexByte(s, ']') + 1
+	name, port, _ = strings.Cut(s[brackets:], ":")
+	return s[:brackets+len(name)], port
 }
 
 // isLiteral reports whether a text that begins with "[" is an IPv6 address in brackets.
-func isLiteral[T string | []byte](s T) bool {
-	if s[len(s)-1] != ']' {
-		return false
-	}
-	inner := string(s[1 : len(s)-1])
-	if strings.Contains(inner, "%") {
+func isLiteral(s string) bool {
+	inner, ok := strings.CutSuffix(s[1:], "]")
+	if !ok || strings.Contains(inner, "%") {
 		return false // netip would keep the zone, of any length, in memory
 	}
 	a, err := netip.ParseAddr(inner)
