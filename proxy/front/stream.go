@@ -112,7 +112,8 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		return false
 	}
 	s.fill("Trailer")
-	return s.locate() == nil && s.frame(b.ends)
+	s.refused = s.locate()
+	return s.frame(b.ends)
 }
 
 // frame finds out how long the body is, and whether the client expects a 100 (Continue).
