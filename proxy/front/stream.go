@@ -72,6 +72,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 		s.size += len(f.Name) + len(f.Value)
 		switch {
 		case !f.IsPseudo():
+			f.Value = strings.Trim(f.Value, " \t") // HTTP/1 drops it too; the User-Agents of some apps end in a space
 			if regular = true; !isSound(f) {
 				return false
 			}
