@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bufio"
 	"errors"
 	"net"
 	"net/http"
@@ -345,15 +346,22 @@ func skips(key string) bool {
 }
 
 // giveAll writes pieces to the client. Without TLS it writes all of them in one system call if
-// there is room. It may change the slice.
+// there is room. With TLS, which makes a system call for each record, it fills the records. It may change the slice.
 func (c *conn) giveAll(pieces [][]byte) error {
 	if c.raw == nil || c.tls != nil {
-		for _, p := range pieces {
-			if _, err := c.Write(p); err != nil {
-				return err
-			}
+		if len(pieces) == 1 {
+			_, err := c.Write(pieces[0])
+			return err
 		}
-		return nil
+		b := c.server.memory.records.Get().(*bufio.Writer)
+		defer c.server.memory.records.Put(b)
+		b.Reset(c)
+		for _, p := range pieces {
+			_, _ = b.Write(p) // Flush returns the error
+		}
+		err := b.Flush()
+		b.Reset(nil)
+		return err
 	}
 	if c.give == nil {
 		c.give = c.giveStep

@@ -8,6 +8,7 @@
 package front
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -191,7 +192,7 @@ const (
 
 // memories lends memory to requests. Its methods may be called concurrently.
 type memories struct {
-	in, out, responses, streams, frames, readings sync.Pool
+	in, out, responses, streams, frames, readings, records sync.Pool
 
 	lower, canonical spellings
 	date             atomic.Pointer[date]
@@ -222,6 +223,7 @@ func (m *memories) init() {
 	m.lower.known.Store(&map[string]string{})
 	m.canonical.known.Store(&map[string]string{})
 	m.frames.New = func() any { return new([sendSize]byte) }
+	m.records.New = func() any { return bufio.NewWriterSize(nil, sendSize) }
 	m.readings.New = func() any { return newReading() }
 	m.streams.New = func() any { return newStream() }
 }

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,6 +245,39 @@ func TestSecuredRest(t *testing.T) {
 	testkit.Same(t, true, c.rest(), "a new goroutine waits")
 	c.Conn = nil // so that reading TLS, which needs more stack, panics
 	rests("in a new goroutine")
+}
+
+// counted counts the writes.
+type counted struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestSecuredTogether: the head of an answer and its body are one record, and therefore one system call.
+func TestSecuredTogether(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	var writes atomic.Int32
+	s := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writes.Store(0)
+		w.Header().Set("Content-Length", "12000")
+		_, _ = w.Write(make([]byte, 12000))
+	}), Options{Log: zap.NewNop(), MaxHead: 4 << 10})
+	config := &tls.Config{DynamicRecordSizingDisabled: true, Certificates: []tls.Certificate{testkit.NewAuthority(t).Pair(t, "a.example")}}
+	c := s.entering(counted{near, &writes}, &Entrance{TLS: config})
+	c.waits(time.Now())
+	s.conns.Add(&c.RosterEntry, c)
+	go c.start()
+	client := tls.Client(far, &tls.Config{InsecureSkipVerify: true})
+	if status, body := ask(t, client, bufio.NewReader(client), getHello); status != http.StatusOK || len(body) != 12000 || writes.Load() != 1 {
+		t.Errorf("%d, %d bytes in %d writes", status, len(body), writes.Load())
+	}
+	testkit.Must(t, s.Close())
 }
 
 // TestSecuredHTTP2: HTTP/2 is spoken only if it was negotiated.
