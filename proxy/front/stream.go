@@ -171,6 +171,7 @@ func isSoundValue(v string) bool { return http1.IsText(v) && v == strings.Trim(v
 
 // serve serves the request and ends the stream.
 func (s *Stream) serve() {
+	enlarge(0)
 	done := s.handle()
 	h := s.session
 	h.mu.Lock()
@@ -182,6 +183,15 @@ func (s *Stream) serve() {
 		s.clear()
 		h.conn.server.memory.streams.Put(s)
 	}
+}
+
+// enlarge makes the stack of a new goroutine as large as a request needs. It would otherwise grow in two steps, and
+// copying the frames of the handler's calls took a sixteenth of a stream's CPU time.
+//
+//go:noinline
+func enlarge(at int) byte {
+	var room [4 << 10]byte
+	return room[at]
 }
 
 // handle calls the handler. It returns false if the answer is incomplete, because the handler panicked.
