@@ -59,8 +59,8 @@ type conn struct {
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
-	give   func(fd uintptr) bool
-	gives  [][]byte // the pieces that giveAll has not written yet
+	give   func(fd uintptr) bool // this field and the next two belong to the writer; TLS allows one at a time
+	gives  [][]byte              // the pieces that giveRaw has not written yet
 	gave   error
 }
 

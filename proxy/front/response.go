@@ -363,6 +363,11 @@ func (c *conn) giveAll(pieces [][]byte) error {
 		b.Reset(nil)
 		return err
 	}
+	return c.giveRaw(pieces)
+}
+
+// giveRaw writes pieces to the connection below TLS. After an error, the first one is what was not written of it.
+func (c *conn) giveRaw(pieces [][]byte) error {
 	if c.give == nil {
 		c.give = c.giveStep
 	}

@@ -192,7 +192,7 @@ const (
 
 // memories lends memory to requests. Its methods may be called concurrently.
 type memories struct {
-	in, out, responses, streams, frames, readings, records sync.Pool
+	in, out, ones, responses, streams, frames, readings, records sync.Pool
 
 	lower, canonical spellings
 	date             atomic.Pointer[date]
@@ -218,6 +218,7 @@ func (m *memories) now() string {
 func (m *memories) init() {
 	m.in.New = func() any { return new([inSize]byte) }
 	m.out.New = func() any { return new([outSize]byte) }
+	m.ones.New = func() any { return new([1][]byte) }
 	m.responses.New = func() any { return &Response{exchange: newExchange()} }
 	m.lower.spell, m.canonical.spell = strings.ToLower, http.CanonicalHeaderKey
 	m.lower.known.Store(&map[string]string{})

@@ -192,8 +192,19 @@ func (b *below) receive(p []byte) (n int, err error) {
 // Write implements net.Conn.
 func (b *below) Write(p []byte) (int, error) {
 	b.pause()
-	if !b.hurries.Load() || b.conn.raw == nil {
+	switch {
+	case b.conn.raw == nil:
 		return b.Conn.Write(p)
+	case !b.hurries.Load():
+		one, n := b.conn.server.memory.ones.Get().(*[1][]byte), len(p)
+		one[0] = p
+		err := b.conn.giveRaw(one[:])
+		if err != nil {
+			n -= len(one[0])
+		}
+		one[0] = nil
+		b.conn.server.memory.ones.Put(one)
+		return n, err
 	}
 	var n int // not results with names, because each Write would then allocate memory for them
 	var err error
