@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"tempomat/proxy/nonblock"
@@ -95,7 +96,9 @@ type below struct {
 	net.Conn
 	conn     *conn
 	buffered []byte // bytes that were read already
-	left     int    // how many bytes may still come before the handshake is complete, or before the reader gets one
+	into     []byte // where receiveStep reads to
+	step     func(fd uintptr) (done bool)
+	left     int // how many bytes may still come before the handshake is complete, or before the reader gets one
 
 	empty budget // bounds the records without data
 	head  uint64 // a 1, and then the bytes of a record's head that were read; 0: none
@@ -186,7 +189,28 @@ func (b *below) receive(p []byte) (n int, err error) {
 		}
 		return n, nil
 	}
-	return b.Conn.Read(p)
+	if b.conn.raw == nil {
+		return b.Conn.Read(p)
+	}
+	if b.step == nil {
+		b.step = b.receiveStep
+	}
+	b.into = p
+	err = b.conn.raw.Read(b.step)
+	b.into = nil
+	if err == nil {
+		n, err = b.conn.tried, b.conn.tryErr
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// receiveStep reads without waiting. It returns false if there is nothing to read.
+func (b *below) receiveStep(fd uintptr) (done bool) {
+	b.conn.tried, b.conn.tryErr = nonblock.Read(fd, b.into)
+	return b.conn.tryErr != syscall.EAGAIN //nolint:errorlint // nothing wraps it
 }
 
 // Write implements net.Conn.
