@@ -218,6 +218,9 @@ func (h *session) data(s *Stream, p []byte, ends bool) {
 	if len(p) > 0 {
 		h.floods.sentData(len(p))
 	}
+	if s.written >= mostUrgent {
+		s.urgency, s.incremental = leastUrgency, true
+	}
 	if h.turns++; s.incremental {
 		s.turn = h.turns
 	}
@@ -262,8 +265,14 @@ func (s *Stream) rank(says string) {
 	}
 }
 
-// usualUrgency is the urgency of an answer whose request has no Priority field.
-const usualUrgency = 3
+const (
+	// usualUrgency is the urgency of an answer whose request has no Priority field.
+	usualUrgency = 3
+	// mostUrgent is how many bytes of an answer are sent with its urgency, and the rest with leastUrgency. Otherwise
+	// a large download would stop less urgent answers for minutes, until their deadlines reset them.
+	mostUrgent   = 1 << 20
+	leastUrgency = 7
+)
 
 // wait waits for a signal until a deadline. h.mu is held, except during the wait.
 func (s *Stream) wait(c *sync.Cond, until time.Time) error {

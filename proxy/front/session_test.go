@@ -888,6 +888,18 @@ func TestEndNeedsNoWindow(t *testing.T) {
 	})
 }
 
+// TestDownloadStopsNoOther: after its first megabyte, an answer no longer goes before less urgent ones.
+func TestDownloadStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, woken := waitTogether(&Stream{wants: 1, window: 2}, &Stream{urgency: 5, wants: 1, window: 1})
+		h.waiting[0].written, h.window, h.out = mostUrgent, 2, make([]byte, 0, sendSize)
+		h.data(h.waiting[0], []byte("x"), false)
+		h.wakeNext()
+		testkit.Same(t, 1, <-woken, "the stream that is woken")
+		h.waiting[0].writes.Broadcast()
+	})
+}
+
 // noRoom is a Bound without room.
 type noRoom struct{}
 
