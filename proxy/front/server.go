@@ -59,20 +59,23 @@ type Server struct {
 	addresses *addresses
 	secure    *tls.ConnectionState // TLS state of all requests over TLS, which only shows that they use TLS
 
-	mu        sync.Mutex // guards the fields below
+	sweeps sync.Once
+	over   context.Context // ends when the sweep must end
+	stop   context.CancelFunc
+
+	ends atomic.Bool // whether StopListening was called; changes only while mu is held
+
+	mu        sync.Mutex // guards the field below
 	listeners []net.Listener
-	ends      bool
-	sweeps    bool
-	stopped   sync.Once
-	closed    chan struct{} // closed when the sweep must end
 }
 
 // NewServer makes a Server. It passes a *Response or a *Stream to the handler. The handler owns the request
 // and its header until it returns, or indefinitely after Keep.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), closed: make(chan struct{}), long: connlimit.NewShare(mostLong), addresses: newAddresses()}
+	s := &Server{handler: h, o: o, began: time.Now(), long: connlimit.NewShare(mostLong), addresses: newAddresses()}
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs remain for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
+	s.over, s.stop = context.WithCancel(context.Background())
 	s.memory.init()
 	return s
 }
@@ -90,7 +93,7 @@ func (s *Server) Serve(l net.Listener, e Entrance) error {
 		switch {
 		case err == nil:
 			s.accept(c, &e)
-		case s.isEnding():
+		case s.ends.Load():
 			return http.ErrServerClosed
 		default:
 			return err
@@ -115,28 +118,19 @@ func (s *Server) accept(c net.Conn, e *Entrance) {
 func (s *Server) begin(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ends {
+	if s.ends.Load() {
 		return false
 	}
 	s.listeners = append(s.listeners, l)
-	if !s.sweeps {
-		s.sweeps = true
-		go s.sweep()
-	}
+	s.sweeps.Do(func() { go s.sweep() })
 	return true
-}
-
-func (s *Server) isEnding() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ends
 }
 
 // StopListening closes the listeners. Serve then returns http.ErrServerClosed.
 func (s *Server) StopListening() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ends = true
+	s.ends.Store(true)
 	for _, l := range s.listeners {
 		if e := l.Close(); !errors.Is(e, net.ErrClosed) {
 			err = errors.Join(err, e)
@@ -178,9 +172,6 @@ func (s *Server) Close() error {
 	s.stop()
 	return err
 }
-
-// stop ends the sweep.
-func (s *Server) stop() { s.stopped.Do(func() { close(s.closed) }) }
 
 const (
 	// inSize, in bytes, is enough for the heads of nearly all requests, and for the bytes that are read together with the

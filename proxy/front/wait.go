@@ -213,7 +213,7 @@ func (s *Server) sweep() {
 	rested, quiet := 0, 0
 	for {
 		select {
-		case <-s.closed:
+		case <-s.over.Done():
 			return
 		case now := <-ticks.C:
 			quiet++
