@@ -39,8 +39,8 @@ import (
 type floods struct {
 	resets, control, windows, small, long budget
 
-	pieces, bytes int // size so far of the header that is being read
-	sent          int // bytes sent to the client for which it has not earned a WINDOW_UPDATE yet
+	bytes int // size so far of the header that is being read
+	sent  int // bytes sent to the client for which it has not earned a WINDOW_UPDATE yet
 
 	address *address // the client's address; nil: only the connection is bounded
 }
@@ -65,15 +65,14 @@ func newFloods(clients int) floods {
 
 // header counts length bytes of a header that begins or continues.
 func (f *floods) header(now time.Duration, begins bool, length int) error {
-	f.pieces++
 	if begins {
-		f.pieces, f.bytes = 0, 0
+		f.bytes = 0
 	} else if err := f.control.charge(now, 1, Control); err != nil {
 		return err
 	}
 	free := max(0, shortHeader-f.bytes)
 	f.bytes += length
-	if f.pieces > mostContinuations || f.bytes > mostHeader {
+	if f.bytes > mostHeader {
 		return HeaderTooLong
 	}
 	return f.long.charge(now, max(0, length-free), LongHeaders)
@@ -128,7 +127,7 @@ const (
 	Resets        Flood = "too many streams cancelled before their answer was complete"
 	Control       Flood = "too many frames that are not part of a request"
 	Windows       Flood = "too many WINDOW_UPDATE frames for the data sent"
-	HeaderTooLong Flood = "a header in too many pieces, or in pieces that are too long"
+	HeaderTooLong Flood = "a header that is too long"
 	LongHeaders   Flood = "long headers"
 	Unanswered    Flood = "too many unanswered requests from one address"
 )
@@ -185,13 +184,9 @@ const (
 	savedSmallData     = 5000
 )
 
-// Limits on the size of one header: a header above Options.MaxHead (64 KB) is answered with 431, and one above
-// twice this size ends the connection. Clients split a header into pieces of 16 KB. Twice as many pieces as
-// this requires are allowed.
-const (
-	mostHeader        = 128 << 10 // bytes, compressed
-	mostContinuations = 16
-)
+// mostHeader is the largest compressed size of one header, in bytes. A header above Options.MaxHead (64 KB) is answered
+// with 431, and one above twice this size ends the connection.
+const mostHeader = 128 << 10
 
 // Limits on long headers: the first KB of each header is free. The rest must be decoded, and one byte can stand
 // for a field of 4 KB (HPACK bomb, CVE-2016-6581). Headers that are too long never reach the handler. To repeat

@@ -36,11 +36,9 @@ var budgets = map[string]struct {
 		f.sentData(1)
 		return f.windowUpdate(now, false)
 	}},
-	"empty CONTINUATION": {HeaderTooLong, mostContinuations, 0, func(f *floods, now time.Duration, n int) error {
-		return f.header(now, n == 0, 0)
-	}},
-	"long CONTINUATION": {HeaderTooLong, 3, 0, func(f *floods, now time.Duration, n int) error { return f.header(now, n == 0, 40000) }},
-	"a long header":     {HeaderTooLong, 0, 0, func(f *floods, now time.Duration, _ int) error { return f.header(now, true, mostHeader+1) }},
+	"empty CONTINUATION": {Control, mostControl + 1, 0, func(f *floods, now time.Duration, n int) error { return f.header(now, n == 0, 0) }},
+	"long CONTINUATION":  {HeaderTooLong, 3, 0, func(f *floods, now time.Duration, n int) error { return f.header(now, n == 0, 40000) }},
+	"a long header":      {HeaderTooLong, 0, 0, func(f *floods, now time.Duration, _ int) error { return f.header(now, true, mostHeader+1) }},
 	"HPACK bomb": {LongHeaders, mostHeaderBytes / (11 << 10), headerPerSecond / (11 << 10), func(f *floods, now time.Duration, _ int) error {
 		return errors.Join(f.header(now, true, 12<<10), f.request(now))
 	}},
@@ -338,7 +336,7 @@ func TestFloodsAreCut(t *testing.T) {
 			p.check(p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 			p.get(1, "/big")
 		}, func(p *peer, _ int) error { return p.WriteWindowUpdate(1, 1) }},
-		"empty CONTINUATION": {HeaderTooLong, 100, func(p *peer) {
+		"empty CONTINUATION": {Control, 5 * mostControl, func(p *peer) {
 			p.check(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}}))
 		}, func(p *peer, _ int) error { return p.WriteContinuation(1, false, nil) }},
 		"long headers": {LongHeaders, 5 * mostHeaderBytes / 12000, nil, func(p *peer, n int) error {
