@@ -33,8 +33,7 @@ type Response struct {
 	relays   bool // whether Relays was called
 	headMade bool
 	chunked  bool
-	closes   bool // whether the connection is closed after this answer
-	hijacked bool
+	closes   bool  // whether the connection is closed after this answer
 	err      error // first error of a write
 
 	mu        sync.Mutex // guards the fields below, and the writing of interim answers
@@ -116,7 +115,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	switch {
 	case w.err != nil:
 		return 0, w.err
-	case w.hijacked:
+	case w.conn.hijacked.Load():
 		return 0, http.ErrHijacked
 	case w.length >= 0 && w.written+int64(len(p)) > w.length && !w.bodyless:
 		return 0, http.ErrContentLength
@@ -210,7 +209,7 @@ func (w *Response) FlushError() error {
 
 // end sends the end of the answer. It returns false if the connection serves no more requests.
 func (w *Response) end() bool {
-	if w.hijacked {
+	if w.conn.hijacked.Load() {
 		return false
 	}
 	if w.status == 0 {
@@ -243,7 +242,7 @@ func (w *Response) endsBody() bool {
 // fail answers for a handler that panicked. A client that gets no answer might think that it had used a closed
 // idle connection, and repeat its request.
 func (w *Response) fail() {
-	if w.hijacked || w.headMade {
+	if w.conn.hijacked.Load() || w.headMade {
 		return
 	}
 	w.answer = answer{status: http.StatusInternalServerError}
@@ -256,14 +255,14 @@ func (w *Response) fail() {
 // connection. A partly written answer is not sent. Earlier deadlines are cleared.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
-	case w.hijacked:
+	case w.conn.hijacked.Load():
 		return nil, nil, http.ErrHijacked
 	case w.headMade, w.body.isUnread():
 		return nil, nil, errors.New("the connection is in the middle of a message")
 	}
 	c := w.conn
 	buffered := append([]byte(nil), c.in.Take(c.in.Buffered())...)
-	w.hijacked, w.keeps = true, true
+	w.keeps = true
 	c.hijacked.Store(true)
 	// An upgraded connection may stay open for hours without traffic, and its client can reconnect. It
 	// therefore counts as idle: if there are too many connections, it is closed, and a new one isn't rejected.
