@@ -42,7 +42,9 @@ func (a *Answer) setHead(head *http1.Response) {
 		a.Reason = head.Reason
 	}
 	a.framing, a.left, a.keepAlive = head.Framing, head.Length, head.KeepAlive
-	a.tellLength()
+	if a.Length < 0 {
+		a.Fields.Del("Content-Length") // if there are chunks as well, no client must understand a length
+	}
 	switch {
 	case a.Status == http.StatusSwitchingProtocols:
 		a.framing = http1.UntilEnd
@@ -50,16 +52,6 @@ func (a *Answer) setHead(head *http1.Response) {
 		a.chunks.Reset(&a.buffer)
 	case a.framing == http1.Empty:
 		_ = a.finish(io.EOF)
-	}
-}
-
-// tellLength sets the length in the header to the one that this package has understood, or removes it, so that
-// no client can understand a different length.
-func (a *Answer) tellLength() {
-	if a.Length < 0 || a.Status == http.StatusNoContent { // some clients would wait for a body if a 204 had a length
-		a.Fields.Del("Content-Length")
-	} else {
-		a.Fields.Set("Content-Length", a.Fields.Get("Content-Length"))
 	}
 }
 
