@@ -229,16 +229,3 @@ func TestMessages(t *testing.T) {
 		})
 	}
 }
-
-// TestNoContentHasNoLength: a 204 has no length, because an HTTP/2 client would wait for a body that never comes.
-func TestNoContentHasNoLength(t *testing.T) {
-	r := startRaw(t, func(string) string {
-		return "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\nTrailer: X\r\nX: 1\r\n\r\n"
-	})
-	r.each(t, func(t *testing.T, c *http.Client) {
-		res, _ := r.do(c, request(t, nil, "GET /"))
-		if length, told := res.Header["Content-Length"]; told || res.Header.Get("X") != "1" || len(res.Trailer) > 0 {
-			t.Errorf("Content-Length %q, %v, %v", length, res.Header, res.Trailer)
-		}
-	})
-}

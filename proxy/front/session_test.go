@@ -571,44 +571,6 @@ func TestStreamAnswers(t *testing.T) {
 	}
 }
 
-// TestManyParts loads a page of 400 parts over one connection.
-func TestManyParts(t *testing.T) {
-	part := strings.Repeat("x", 10<<10)
-	var most atomic.Int32
-	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(time.Millisecond)
-		h := w.(*Stream).session
-		h.mu.Lock()
-		n := int32(len(h.streams))
-		h.mu.Unlock()
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		_, _ = io.WriteString(w, part)
-	}, nil)
-	var p http.Protocols
-	p.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: &p, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial(), nil }}}
-	defer client.CloseIdleConnections()
-	var all sync.WaitGroup
-	for range 400 {
-		all.Go(func() {
-			res, err := client.Get("http://site.example/")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer res.Body.Close()
-			if b, err := io.ReadAll(res.Body); string(b) != part || err != nil {
-				t.Errorf("%d bytes, %v", len(b), err)
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() < 10 || most.Load() > mostStreams {
-		t.Errorf("%d at a time", most.Load())
-	}
-}
-
 // TestPriorities: more urgent answers come first. Equally urgent answers come one after the other, or together
 // if the client can use parts of them or doesn't say (RFC 9218).
 func TestPriorities(t *testing.T) {

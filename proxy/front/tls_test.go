@@ -3,7 +3,6 @@ package front
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -298,29 +297,6 @@ func TestSecuredHTTP2(t *testing.T) {
 	if err != nil || res.StatusCode < 400 {
 		t.Errorf("HTTP/2 that nobody has agreed on: %v, %v", res, err)
 	}
-}
-
-// TestSecuredDrain ends a server between two requests, and during a request.
-func TestSecuredDrain(t *testing.T) {
-	began, goOn := make(chan struct{}), make(chan struct{})
-	dial, _, s, seen := overTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(began)
-		<-goOn
-		script(w, r)
-	}), nil)
-	waits := dial()
-	<-seen.all // otherwise the connection would be cut off during its handshake
-	works := dial()
-	_, _ = io.WriteString(works, getHello)
-	<-began
-	ended := make(chan error, 1)
-	go func() { ended <- s.Shutdown(context.Background()) }()
-	if _, err := waits.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the client that waits hears %v", err)
-	}
-	close(goOn)
-	hear(t, bufio.NewReader(works), "200 hello")
-	testkit.Must(t, <-ended)
 }
 
 // TestTurnsOfAny: no more handshakes compute than allowed, and each waiting one gets its turn. Until then,
