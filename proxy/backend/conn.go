@@ -139,7 +139,7 @@ func (c *Conn) extend() bool {
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (n int, err error) {
 	for {
-		n, err = c.Conn.Read(p)
+		n, err = c.read(p)
 		switch {
 		case n > 0 || err == nil:
 			return n, err
@@ -149,6 +149,17 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
+}
+
+// read reads once, and without TLS as talk does.
+func (c *Conn) read(p []byte) (n int, err error) {
+	if !c.bare {
+		return c.Conn.Read(p)
+	}
+	if n, _, err = c.talk(nil, p, false); err == io.ErrUnexpectedEOF { //nolint:errorlint // talk's own
+		err = io.EOF
+	}
+	return n, err
 }
 
 // Write implements net.Conn.

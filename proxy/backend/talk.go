@@ -32,7 +32,7 @@ func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
 // have sent an answer.
 func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, reading error) {
 	t := &c.talks
-	*t = talk{asks: request, answer: memory, waited: waited}
+	*t = talk{asks: request, answer: memory, waited: waited, asked: request == nil}
 	defer func() { *t = talk{} }()
 	if c.step == nil {
 		c.step = c.talkStep
