@@ -173,10 +173,6 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 		head.Host = p.host
 	}
 	b := head.Append(memory[:0])
-	if a.conn.talksAbout(r) {
-		a.conn.limit(p.answerTimeout)
-		return a.conn.talk(b, memory, reused)
-	}
 	whole := r.Body == nil
 	if !whole && r.Ready && length >= 0 && length <= smallBody {
 		n := len(b)
@@ -186,7 +182,11 @@ func (p *Pool) send(a *Answer, r *Request, memory []byte, reused bool) (n int, s
 			return 0, err, nil
 		}
 		r.drop()
-		whole = true
+		whole, reused = true, false // the body can't be read again, and newestIdle has looked at the connection
+	}
+	if whole && a.conn.bare {
+		a.conn.limit(p.answerTimeout)
+		return a.conn.talk(b, memory, reused)
 	}
 	_, err := a.conn.Write(b)
 	if whole || err != nil {

@@ -9,8 +9,7 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// talk sends a request without a body and reads the beginning of its answer, in one call of the runtime's
-// poller. The poller is armed before the request is written. Therefore talk doesn't miss an answer that comes
+// talk sends a whole request and reads the beginning of its answer, in one call of the runtime's poller. The poller is armed before the request is written. Therefore talk doesn't miss an answer that comes
 // at once, and doesn't begin with a read that finds nothing, as package net would. The same call checks whether
 // the backend has closed the connection.
 type talk struct {
@@ -24,7 +23,7 @@ type talk struct {
 	reading error
 }
 
-// talksAbout reports whether talk can send the request.
+// talksAbout reports whether talk sends the request and looks at the connection before.
 func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
 
 // talk sends a request and reads the beginning of its answer. If an idle connection can't be used, it sends
