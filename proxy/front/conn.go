@@ -33,7 +33,6 @@ type conn struct {
 	raw      syscall.RawConn // access to the descriptor; nil: there is none, as in tests
 	remote   string
 	peer     netip.Addr
-	trusted  bool // whether the peer is a proxy that may name its client
 
 	presence presence
 	base     *http.Request        // request that blank copies; nil: blank wasn't called yet
@@ -42,20 +41,21 @@ type conn struct {
 	served atomic.Bool // a request was served; shared
 	rested atomic.Bool // the connection waits in a goroutine that hasn't served a request, so its stack is small; shared
 
-	mu      sync.Mutex // guards the fields below, which are shared
-	stage   stage
-	woken   bool          // whether the connection's pending read must return at once
+	mu      sync.Mutex    // guards the fields below, which are shared
 	since   time.Duration // when the connection began to wait (idle or inHead); see Server.since
 	session *session      // HTTP/2 session; nil with HTTP/1
-	isLate  bool          // whether the session's client took too long
-	lingers bool          // whether the last answer is still on its way to the client
+	stage   stage
+	woken   bool // whether the connection's pending read must return at once
+	isLate  bool // whether the session's client took too long
+	lingers bool // whether the last answer is still on its way to the client
 
 	hijacked atomic.Bool // the handler has taken over the connection; shared
+	trusted  bool        // whether the peer is a proxy that may name its client
+	dry      bool        // whether TLS holds no record, because a read found none
+	first    [1]byte     // first byte of a request, if there is no try
 
 	in     http1.Buffer
 	memory *[inSize]byte // borrowed memory that in uses, except during a long head; nil: none
-	first  [1]byte       // first byte of a request, if there is no try
-	dry    bool          // whether TLS holds no record, because a read found none
 	try    func(fd uintptr) bool
 	tried  int
 	tryErr error
