@@ -143,7 +143,8 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 	if err == nil {
 		return a, false, nil
 	}
-	nothing = a.buffer.Buffered() == 0 && !a.hinted && ended(err)
+	// After a timeout the backend may still be working on the request, and after a malformed answer it has done so.
+	nothing = a.buffer.Buffered() == 0 && !a.hinted && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 	a.upload.end()
 	p.memory.Put(m)
 	a.free()
@@ -151,12 +152,6 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 		err = failed // the backend closed the connection without an answer, so the failed write is the cause
 	}
 	return nil, nothing, err
-}
-
-// ended reports whether a read failed because the connection ended. It returns false for a timeout, after which
-// the backend may still be working on the request, and for a malformed answer.
-func ended(err error) bool {
-	return !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
 }
 
 // send sends the head, and the part of the body that is ready. A goroutine sends the rest. If send has also

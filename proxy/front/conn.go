@@ -174,16 +174,6 @@ func (c *conn) end() {
 	}
 }
 
-// lookAt checks whether the client is still connected.
-func (c *conn) lookAt() {
-	if c.hijacked.Load() {
-		return
-	}
-	if teller, ok := c.Conn.(interface{ HasLeft() bool }); ok && teller.HasLeft() || c.raw != nil && hasLeft(c.raw) {
-		c.presence.leave()
-	}
-}
-
 // isHTTP2 reports whether the connection begins with the preface of HTTP/2 (RFC 9113, 3.4). HTTP/1 requests
 // never have the method PRI (RFC 7540, 11.6).
 func (c *conn) isHTTP2() bool {

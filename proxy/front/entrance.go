@@ -35,9 +35,6 @@ type Entrance struct {
 	Handler http.Handler
 }
 
-// begins reports whether the connection has something to do before the first request.
-func (e *Entrance) begins() bool { return e.TLS != nil || e.Proxied }
-
 // Step is a part of a connection's beginning, before its first request.
 type Step string
 

@@ -56,7 +56,15 @@ func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
 
 // Look checks whether the client is still connected. If it isn't, the request's context ends. Look
 // may be called concurrently until the handler returns.
-func (w *Response) Look() { w.conn.lookAt() }
+func (w *Response) Look() {
+	c := w.conn
+	if c.hijacked.Load() {
+		return
+	}
+	if teller, ok := c.Conn.(interface{ HasLeft() bool }); ok && teller.HasLeft() || c.raw != nil && hasLeft(c.raw) {
+		c.presence.leave()
+	}
+}
 
 // SetReadDeadline is called by http.ResponseController.
 func (w *Response) SetReadDeadline(t time.Time) error { return w.conn.SetReadDeadline(t) }

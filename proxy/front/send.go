@@ -354,8 +354,8 @@ func (h *session) head(s *Stream, status int, fields http1.Fields, ends bool) {
 		h.put(":status", strconv.Itoa(status))
 	}
 	for _, f := range fields {
-		if f.Key != "Content-Length" && !isOfConnection(f.Key) {
-			h.put(h.conn.server.memory.lower.of(f.Key), f.Value)
+		if name := h.conn.server.memory.lower.of(f.Key); name != "content-length" && !isOfConnection(name) {
+			h.put(name, f.Value)
 		}
 	}
 	if status >= http.StatusOK {

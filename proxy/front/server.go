@@ -108,7 +108,7 @@ func (s *Server) accept(c net.Conn, e *Entrance) {
 	}
 	x.waits(time.Now())
 	s.conns.Add(&x.RosterEntry, x)
-	if e.begins() {
+	if e.TLS != nil || e.Proxied {
 		go x.start()
 		return
 	}

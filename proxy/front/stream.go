@@ -149,19 +149,15 @@ func (s *Stream) add(f hpack.HeaderField) {
 	s.asked.Add(name, f.Value)
 }
 
-// isSound reports whether a request may have the field (RFC 9113, 8.2). Fields about the connection, such as
-// Connection, are not allowed.
+// isSound reports whether a request may have the field (RFC 9113, 8.2).
 func isSound(f hpack.HeaderField) bool {
 	for i := range len(f.Name) {
 		if c := f.Name[i]; 'A' <= c && c <= 'Z' {
 			return false
 		}
 	}
-	switch f.Name {
-	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
+	if isOfConnection(f.Name) || f.Name == "te" && f.Value != "trailers" {
 		return false
-	case "te":
-		return f.Value == "trailers"
 	}
 	return http1.IsToken(f.Name) && isSoundValue(f.Value)
 }
@@ -321,7 +317,7 @@ func (s *Stream) writeHeader(status int) {
 // 9113, 8.2.2).
 func isOfConnection(name string) bool {
 	switch name {
-	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade":
+	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
 		return true
 	}
 	return false

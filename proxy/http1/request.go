@@ -20,7 +20,13 @@ func (r *Request) Append(b []byte) []byte {
 	b = append(appendText(append(b, r.Method...), " ", r.Target), " HTTP/1.1\r\n"...)
 	b = AppendField(b, "Host", r.Host)
 	b = r.Fields.Append(b, skipsFraming)
-	return append(r.appendFraming(b), "\r\n"...)
+	switch { // methods that usually have a body get a length even if the body is empty (RFC 9110, 8.6)
+	case r.Length > 0, r.Length == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
+		b = AppendLength(b, r.Length)
+	case r.Length < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	return append(b, "\r\n"...)
 }
 
 // skipsFraming reports whether Append writes the field itself.
@@ -30,18 +36,6 @@ func skipsFraming(name string) bool {
 		return true
 	}
 	return false
-}
-
-// appendFraming writes the field that says where the body ends. Methods that usually have a body get a length
-// even if the body is empty (RFC 9110, 8.6).
-func (r *Request) appendFraming(b []byte) []byte {
-	switch {
-	case r.Length > 0, r.Length == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch):
-		b = AppendLength(b, r.Length)
-	case r.Length < 0:
-		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	}
-	return b
 }
 
 // AppendField writes a field. It ensures that the value doesn't begin another line.
