@@ -9,9 +9,10 @@ import (
 	"tempomat/proxy/nonblock"
 )
 
-// talk sends a whole request and reads the beginning of its answer, in one call of the runtime's poller. The poller is armed before the request is written. Therefore talk doesn't miss an answer that comes
-// at once, and doesn't begin with a read that finds nothing, as package net would. The same call checks whether
-// the backend has closed the connection.
+// talk sends a whole request and reads the beginning of its answer, in one call of the runtime's poller. The
+// poller is armed before the request is written. Therefore talk doesn't miss an answer that comes at once, and
+// doesn't begin with a read that finds nothing, as package net would. The same call checks whether the backend has
+// closed the connection.
 type talk struct {
 	asks    []byte // part of the request that must still be written
 	answer  []byte // memory for the answer
