@@ -47,6 +47,7 @@ type sender struct {
 	initial int            // how many bytes of a single body the client accepts when its stream begins
 	waiting []*Stream      // streams with a piece of a body that doesn't fit into the windows yet
 	turns   uint64         // how many turns streams have had so far
+	sent    int64          // how many bytes of bodies were sent so far
 }
 
 // frame appends the head of a frame.
@@ -215,7 +216,7 @@ func (h *session) data(s *Stream, p []byte, ends bool) {
 	h.out = append(h.out, p...)
 	s.window -= len(p)
 	h.window -= len(p)
-	if len(p) > 0 {
+	if h.sent += int64(len(p)); len(p) > 0 {
 		h.floods.sentData(len(p))
 	}
 	if s.written >= mostUrgent {
@@ -272,6 +273,8 @@ const (
 	// a large download would stop less urgent answers for minutes, until their deadlines reset them.
 	mostUrgent   = 1 << 20
 	leastUrgency = 7
+	// steadily is how many bytes of other answers a client must take before a deadline is postponed by drainTime.
+	steadily = 128 << 10
 )
 
 // wait waits for a signal until a deadline. h.mu is held, except during the wait.
@@ -308,6 +311,7 @@ type Bound interface {
 // waitForClient waits like wait. A wait for a final answer needs room within the bound. Without room, or after the
 // deadline, the stream is reset, because a part of the answer would be missing. The answer whose body has waited
 // longest on its connection always has room, because the limit on connections allows for one answer, as with HTTP/1.
+// If a client with a slow link takes more urgent answers meanwhile, the deadline is postponed.
 func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 	h := s.session
 	if final && s.bound != nil && (len(h.waiting) == 0 || h.waiting[0] != s) {
@@ -318,6 +322,9 @@ func (s *Stream) waitForClient(c *sync.Cond, final bool) error {
 		defer s.bound.GiveBack(n)
 	}
 	err := s.wait(c, s.writeUntil)
+	if err != nil && final && s.window > 0 && h.sent-s.noted >= steadily {
+		s.noted, s.writeUntil, err = h.sent, time.Now().Add(drainTime), nil
+	}
 	if err != nil && final {
 		return s.abort(err)
 	}

@@ -862,6 +862,25 @@ func TestDownloadStopsNoOther(t *testing.T) {
 	})
 }
 
+// TestWaitsForItsTurn: an answer's deadline passes while its client takes more urgent answers over a slow link.
+func TestWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, c := serveAlone(t, func(w http.ResponseWriter, _ *http.Request) {
+			_ = w.(*Stream).SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = io.WriteString(w, "hello")
+		})
+		c.session.window = 0
+		p.get(1, "/")
+		p.head(1)
+		c.session.mu.Lock()
+		c.session.sent += steadily
+		c.session.mu.Unlock()
+		time.Sleep(drainTime)
+		p.check(p.WriteWindowUpdate(0, 5))
+		testkit.Same(t, "hello", p.end(1), "the answer")
+	})
+}
+
 // noRoom is a Bound without room.
 type noRoom struct{}
 

@@ -35,6 +35,7 @@ type Stream struct {
 	continued             bool      // whether a 100 (Continue) was sent
 	window                int       // how much more of the answer's body the client accepts
 	wants                 int       // number of bytes that wait for the window
+	noted                 int64     // value of sender.sent when a deadline was set
 	ended                 bool      // whether the whole answer was sent
 	urgency               uint8
 	incremental           bool   // whether the client can use parts of the answer
@@ -272,7 +273,7 @@ func (s *Stream) SetWriteDeadline(t time.Time) error { return s.limit(&s.writeUn
 func (s *Stream) limit(until *time.Time, t time.Time, waits *sync.Cond) error {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	*until = t
+	*until, s.noted = t, s.session.sent
 	waits.Broadcast()
 	return nil
 }
