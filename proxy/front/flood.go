@@ -264,9 +264,12 @@ const (
 // address is the activity of all connections of one IPv4 address or one IPv6 /64. Its methods may be called
 // concurrently.
 type address struct {
-	mu   sync.Mutex    // guards the fields below
-	paid time.Duration // time, since the server began, by which the steady rate will have paid for all requests so far
+	mu sync.Mutex // guards the field below
+	budget
 }
+
+// noneTogether is the budget of an address without requests.
+var noneTogether = newBudget(togetherPerSecond, mostTogether, 0)
 
 // addresses are the most recently used addresses.
 type addresses = lru.Cache[netip.Addr, *address]
@@ -281,7 +284,7 @@ func addressOf(all *addresses, from netip.Addr) *address {
 	key := connlimit.ClientOf(from)
 	a, ok := all.Get(key)
 	if !ok {
-		a = new(address)
+		a = &address{budget: noneTogether}
 		if other, ok, _ := all.PeekOrAdd(key, a); ok {
 			return other
 		}
@@ -291,20 +294,18 @@ func addressOf(all *addresses, from netip.Addr) *address {
 
 // begin reports whether another request may begin.
 func (a *address) begin(now time.Duration) bool {
-	const burst = mostTogether * (time.Second / togetherPerSecond)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.paid = max(a.paid, now)
-	if a.paid-now >= burst {
-		return false
+	if a.spend(now, 1) {
+		return true
 	}
-	a.paid += time.Second / togetherPerSecond
-	return true
+	a.paid -= a.each
+	return false
 }
 
 // complete records that a request was answered and no longer counts.
 func (a *address) complete() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.paid -= time.Second / togetherPerSecond
+	a.paid -= a.each
 }
