@@ -136,16 +136,6 @@ func TestProxiedRefused(t *testing.T) {
 	}
 }
 
-// TestProxiedTwice makes the client behind the proxy send a header of its own, which isn't a request.
-func TestProxiedTwice(t *testing.T) {
-	l, _, _ := entered(t, http.HandlerFunc(tellsClient), Entrance{Proxied: true}, trust)
-	c := connect(t, l)
-	_, _ = io.WriteString(c, from4+"PROXY TCP4 198.51.100.1 127.0.0.1 5000 443\r\n"+getHello)
-	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || res.StatusCode != 400 {
-		t.Errorf("got %v, %v", res, err)
-	}
-}
-
 // TestProxiedPlaces: the connection counts as the client's instead of the proxy's.
 func TestProxiedPlaces(t *testing.T) {
 	table := connlimit.New(time.Now(), 10)

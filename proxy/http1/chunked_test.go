@@ -88,13 +88,8 @@ func TestOneReadOfSeveralChunks(t *testing.T) {
 		t.Errorf("a connection that breaks before the head: %v", err)
 	}
 	var b Buffer
-	b.Resume(strings.NewReader("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), make([]byte, 512), 0)
-	var c ChunkedBody
-	c.Reset(&b)
-	if got, err := io.ReadAll(iotest.OneByteReader(&c)); string(got) != "abcde" || err != nil {
-		t.Errorf("byte by byte: %q, %v", got, err)
-	}
 	b.Resume(strings.NewReader("1\r\nab\r\n"), make([]byte, 512), 0)
+	var c ChunkedBody
 	c.Reset(&b)
 	if _, err := io.ReadAll(&c); err == nil || !strings.Contains(err.Error(), "longer than its stated size") {
 		t.Errorf("a chunk that is too long: %v", err)

@@ -1,11 +1,8 @@
 package http1
 
 import (
-	"fmt"
 	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"tempomat/internal/testkit"
 )
@@ -51,22 +48,4 @@ func TestLargeOnesAreNotKept(t *testing.T) {
 			t.Errorf("of room for %d lines that for %d is kept", n, cap(again))
 		}
 	}
-}
-
-// TestFieldsRoundTrip: a header that is written and read again stays the same.
-func TestFieldsRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var f Fields
-		for i := range rapid.IntRange(0, 100).Draw(t, "fields") {
-			name := rapid.SampledFrom([]string{"ETag", "etag", "Cookie", "X-A", "x-a", "Host"}).Draw(t, "name")
-			if rapid.Bool().Draw(t, "of its own") {
-				name = fmt.Sprintf("n%d", i)
-			}
-			f = append(f, Field{name, Key(name), rapid.StringMatching("[a-z]{0,3}").Draw(t, "value")})
-		}
-		again, err := appendFields(nil, string(f.Append(nil, nil))+"\r\n")
-		if err != nil || !slices.Equal(f, again) {
-			t.Fatalf("%v became %v, %v", f, again, err)
-		}
-	})
 }
