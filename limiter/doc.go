@@ -165,10 +165,10 @@
 //
 //   - Each site has its own clock for its clients and strangers. The sites take turns: the one with the
 //     lowest start tag goes first, and its tag advances by the request's cost divided by the site's share.
-//   - A site that recently used more than its part of the CPUs starts no request that computes while other
-//     sites have requests at the backend (SitesLeave: the smallest has the most expensive pages), unless a
-//     CPU is idle (SitesIdle: long pages). If a site used less than its part, its clients needn't leave a CPU
-//     free for other clients.
+//   - A site that recently used more than its part of the CPUs starts no request that computes while requests of
+//     other sites compute (SitesLeave: the smallest has the most expensive pages), unless a CPU is idle or used by
+//     the site's own longer requests (SitesIdle: long pages). If a site used less than its part, its clients needn't
+//     leave a CPU free for other clients.
 //   - No site can be ahead by more than 20 s of the whole machine (SitesLead: a thousandth).
 //
 // # How many workers there are

@@ -35,33 +35,37 @@ func TestVerdictOfStartedRequests(t *testing.T) {
 	}
 }
 
-// TestSitesLeaveRoom: once as many requests compute as there are CPUs, a site that has used more than its share
-// leaves room for other sites that have requests at the backend.
+// TestSitesLeaveRoom: once as many requests of its size or shorter, or of other sites, compute as there are CPUs, a site
+// that has used more than its share leaves room for the others' requests that compute.
 func TestSitesLeaveRoom(t *testing.T) {
 	for name, x := range map[string]struct {
-		computing   int
-		used, ahead float64 // CPU-seconds recently used, of a share of ten; the lead
-		others      int     // requests of other sites at the backend
-		all         bool    // the site's share is the whole machine, twenty CPU-seconds
-		want        bool
+		computing    int     // of the site, on the rung of 400 ms
+		used         float64 // CPU-seconds recently used, of a share of ten
+		others, hold int     // requests of other sites that compute, and that only hold a worker
+		all          bool    // the site's share is the whole machine, twenty CPU-seconds
+		r            rung
+		want         bool
 	}{
-		"a CPU is idle":                         {1, 20, 9, 1, false, false},
-		"used more than its share":              {2, 10.1, 0, 1, false, true},
-		"used more, no other site busy":         {2, 20, 0, 0, false, false},
-		"used just its share":                   {2, 10, 0, 1, false, false},
-		"used less than its share":              {2, 9, 0, 1, false, false},
-		"used less, share is the whole machine": {2, 19.9, 0, 1, true, false},
+		"a CPU is idle":                         {0, 20, 1, 0, false, 2, false},
+		"used more than its share":              {1, 10.1, 1, 0, false, 2, true},
+		"used more, others hold workers":        {2, 20, 0, 1, false, 2, false},
+		"used more, its longer request runs":    {1, 20, 1, 0, false, 1, false},
+		"used more, others use all CPUs":        {0, 20, 2, 0, false, 1, true},
+		"used just its share":                   {1, 10, 1, 0, false, 2, false},
+		"used less than its share":              {1, 9, 1, 0, false, 2, false},
+		"used less, share is the whole machine": {1, 19.9, 1, 0, true, 2, false},
 	} {
 		g := shaped()
-		g.divided, g.clock = true, clock{systemVirtualTime: 100, active: 2}
+		g.divided, g.clock = true, clock{active: 2}
 		s := &g.home
-		s.among, s.used = flow{virtualTime: 100 + x.ahead, share: 1}, use{sum: x.used}
+		s.among, s.used = flow{share: 1}, use{sum: x.used}
 		if x.all {
 			s.among.share = g.clock.active
 		}
-		g.load.computing[2], s.busy, g.busy = x.computing, x.computing, x.computing+x.others
-		testkit.Same(t, x.want, g.isHeldBack(0, s), "%s: held back", name)
-		if g.divided = false; g.isHeldBack(0, s) {
+		g.load.computing[2], g.load.computing[5], s.computing[2] = x.computing, x.others, x.computing
+		s.busy, g.busy = x.computing, x.computing+x.others+x.hold
+		testkit.Same(t, x.want, g.isHeldBack(0, s, x.r), "%s: held back", name)
+		if g.divided = false; g.isHeldBack(0, s, x.r) {
 			t.Errorf("%s: there are no other sites", name)
 		}
 	}

@@ -150,6 +150,7 @@ func (l *load) long() int { return from(&l.held, lightRung+1) }
 // compute adds n to the counts to which a computing request belongs.
 func (l *load) compute(t *Ticket, n int) {
 	l.computing[t.rung] += n
+	t.site.computing[t.rung] += n
 	if t.tiny && t.rung == 0 {
 		l.tiny += n
 	}
@@ -434,17 +435,17 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 
 // leastOf returns the request with the lowest rank among those of a site for which there is a worker and room
 // on the ladder. If the site is held back because of other sites, only requests that compute little may start.
-func (g *gate) leastOf(at time.Duration, s *site, held bool) *Ticket {
+func (g *gate) leastOf(at time.Duration, s *site) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	alike, over := 0, 0
-	for r := rung(0); r < rungs && !held; r++ {
+	for r := rung(0); r < rungs; r++ {
 		alike += g.load.computing[r]
 		over += g.load.overShare[r]
 		if !s.wantsRung(r) {
 			continue
 		}
 		d := g.doors(at, r, alike, over)
-		if d.low == closed || !g.hasWorker(r, true) {
+		if d.low == closed || !g.hasWorker(r, true) || g.isHeldBack(at, s, r) {
 			continue
 		}
 		c.look(g, s, &s.queues[r], d)

@@ -30,7 +30,7 @@ func TestALongerOneGoesWhereLightOnesMayNot(t *testing.T) {
 	g.load.computing[0], g.load.computing[rungs-1] = 2, 1
 	g.head(0)
 	x := g.head(level(passRung))
-	if got := g.leastOf(0, &g.home, false); got != x {
+	if got := g.leastOf(0, &g.home); got != x {
 		t.Errorf("%+v goes", got)
 	}
 }
@@ -70,7 +70,7 @@ func TestTinyRequestsShareRoom(t *testing.T) {
 			g.home.queues[0].overShare.push(x)
 			x.guess = 0.02
 		}
-		testkit.Same(t, c.starts, g.leastOf(0, &g.home, false) != nil, "%s: starts", c.name)
+		testkit.Same(t, c.starts, g.leastOf(0, &g.home) != nil, "%s: starts", c.name)
 	}
 }
 

@@ -196,7 +196,7 @@ func (g *gate) isOwnDoing(at time.Duration, t *Ticket) bool {
 
 // ladderBarrier returns why the head of a lane that would compute waits.
 func (g *gate) ladderBarrier(at time.Duration, t *Ticket, r rung) Barrier {
-	if g.isHeldBack(at, t.site) {
+	if g.isHeldBack(at, t.site, r) {
 		return SiteAhead
 	}
 	switch g.doors(at, r, upTo(&g.load.computing, 0, r), upTo(&g.load.overShare, 0, r)).of(t) {

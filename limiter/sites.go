@@ -37,11 +37,12 @@ type site struct {
 	strangers strangers
 	misjudged misjudged
 
-	used         use // CPU time used by all its requests
-	strangerLong int // strangers' requests at the backend that aren't short
-	strangerHeld int // those of them that may not end soon
-	busy         int // requests at the backend
-	queued       int // waiting requests
+	used         use        // CPU time used by all its requests
+	strangerLong int        // strangers' requests at the backend that aren't short
+	strangerHeld int        // those of them that may not end soon
+	busy         int        // requests at the backend
+	computing    [rungs]int // those of them that compute, by rung
+	queued       int        // waiting requests
 
 	settled float64       // CPU-seconds used by all its requests so far
 	waited  time.Duration // total wait of its requests so far
@@ -207,17 +208,19 @@ func (g *gate) inTurn() []*site {
 // may start, the next site takes the turn.
 func (g *gate) least(at time.Duration) *Ticket {
 	for _, s := range g.inTurn() {
-		if t := g.leastOf(at, s, g.isHeldBack(at, s)); t != nil {
+		if t := g.leastOf(at, s); t != nil {
 			return t
 		}
 	}
 	return nil
 }
 
-// isHeldBack reports whether a site must leave room for other sites, because it has recently used more than its
-// part and the others have requests at the backend. No site is held back while a CPU may be idle.
-func (g *gate) isHeldBack(at time.Duration, s *site) bool {
-	return g.divided && g.busy > s.busy && from(&g.load.computing, 0) >= g.limits.slots && s.used.rate(at) > g.part(s)
+// isHeldBack reports whether a site's requests of rung r must leave room for other sites, because it has recently used
+// more than its part and requests of the others compute. No site is held back while a CPU may be idle. Its own longer
+// requests don't count, because otherwise a site's short pages would wait until its exports end.
+func (g *gate) isHeldBack(at time.Duration, s *site, r rung) bool {
+	others := from(&g.load.computing, 0) - from(&s.computing, 0)
+	return g.divided && others > 0 && others+upTo(&s.computing, 0, r) >= g.limits.slots && s.used.rate(at) > g.part(s)
 }
 
 // SiteState is the state of a site, as shown by the doctor. Totals are since the start.

@@ -125,6 +125,18 @@ func TestIdleSitesShareIsEverybodys(t *testing.T) {
 	}
 }
 
+// TestPagesBesideTheirSitesExports: a site's short pages don't wait for its exports because another site has a stream.
+func TestPagesBesideTheirSitesExports(t *testing.T) {
+	w := playSites(t, sited("exports", shares(1, 1), func() []*Client {
+		exports := called("export", apart(0x20000, asking(people(2), []Page{{Path: "/export", CPU: 30}})))
+		streams := apart(0x10000, asking(people(2), []Page{{Path: "/events", CPU: 0.005, Stream: 300}}))
+		return join(of(0, people(10)), of(0, each(exports, func(c *Client) { c.Timeout = 400 })), of(1, called("stream", streams)))
+	}))
+	if p95 := w.Percentile("human", .95); !(p95 < 100) {
+		t.Errorf("the p95 of short pages is %.0f ms", p95)
+	}
+}
+
 // TestNeighbourOfACrawl: a crawl of one site doesn't harm the people of another site, even if the crawl comes
 // from many addresses, keeps cookies and browses as people do. If the sites aren't distinguished, the crawl
 // harms these people.

@@ -207,9 +207,9 @@ func rules() []mutation {
 		{"Misjudges", []string{"misguess8addr"}, []edit{{workers, "used := *t.site.misjudged.of(t)", "used := 0\n\tif true {\n\t\treturn nothing, 0\n\t}"}}},
 		{"Reguesses", []string{"misguess-control", "longjobs-light"}, []edit{{gate, "idle, guess, sure := t.likelyIdle, t.guess, t.sure", "if true {\n\t\treturn\n\t}\n\tidle, guess, sure := t.likelyIdle, t.guess, t.sure"}}},
 		{"Grows", []string{"db-20-300ms", "db-60-300ms"}, []edit{{ladder, "case n.fixed:", "case true:"}}},
-		{"SitesLeave", []string{"the smallest has the most expensive pages"}, []edit{{sites, "return g.divided && g.busy > s.busy &&", "return false &&"}}},
+		{"SitesLeave", []string{"the smallest has the most expensive pages"}, []edit{{sites, "return g.divided && others > 0 &&", "return false && others > 0 &&"}}},
 		{"SitesLead", []string{"a thousandth"}, []edit{{sites, "most := g.clock.systemVirtualTime +", "most := math.Inf(1) +"}}},
-		{"SitesIdle", []string{"long pages"}, []edit{{sites, "from(&g.load.computing, 0) >= g.limits.slots && s.used", "true && s.used"}}},
+		{"SitesIdle", []string{"long pages"}, []edit{{sites, ">= g.limits.slots && s.used", ">= 0 && s.used"}}},
 	}
 }
 
