@@ -97,7 +97,7 @@ func (l level) short() bool { return l <= level(lightRung) }
 
 // levelOf returns the level at which a request waits.
 func (g *gate) levelOf(t *Ticket) level {
-	waits := t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+t.guess)
+	waits := t.likelyIdle >= patience.Seconds() && t.likelyIdle >= waitsPart*(t.likelyIdle+g.likelyCPU(t))
 	switch {
 	case t.uploads && (waits || !t.sure): // earlier uploads say nothing about this one; its client may take hours
 		return waitsAt(rungs - 1)
@@ -106,10 +106,18 @@ func (g *gate) levelOf(t *Ticket) level {
 	case !t.sure:
 		return level(max(briefRung, rungOf(t.guess), rungOf(t.running)))
 	case waits:
-		return waitsAt(rungOf(max(t.guess, t.likelyIdle*float64(g.limits.cpus)/float64(g.limits.workers))))
+		return waitsAt(rungOf(max(t.guess, g.idlePrice(t))))
 	}
 	return level(rungOf(t.guess))
 }
+
+// idlePrice returns the cost of holding a worker for as long as a request likely won't compute.
+func (g *gate) idlePrice(t *Ticket) float64 {
+	return t.likelyIdle * float64(g.limits.cpus) / float64(g.limits.workers)
+}
+
+// likelyCPU returns how long a request will likely compute. Its guess includes the cost of holding a worker.
+func (g *gate) likelyCPU(t *Ticket) float64 { return max(0, t.guess-g.idlePrice(t)) }
 
 // waitsPart is the part of its time that a request must spend without computing to count as one that waits. It
 // is high because two pages that each compute for half of their time keep a whole CPU busy.

@@ -85,8 +85,8 @@ func TestLevelOf(t *testing.T) {
 		{guess: 0.02, idle: 0.9, sure: true, want: 0}, // the request doesn't wait for long
 		{guess: 0.02, idle: 1, sure: true, want: waitsAt(2)},
 		{guess: 0.02, idle: 10, sure: true, want: waitsAt(3)},
-		{guess: 1, idle: 7, sure: true, want: waitsAt(3)},
-		{guess: 1.1, idle: 7, sure: true, want: 3}, // eight such requests fill a CPU
+		{guess: 1.8, idle: 7, sure: true, want: waitsAt(4)}, // of which its worker costs 0.875
+		{guess: 1.9, idle: 7, sure: true, want: 4},          // eight such requests fill a CPU
 		{guess: 3, idle: 60, sure: true, want: waitsAt(5)},
 		{guess: 0.02, idle: 1, sure: true, uploads: true, want: waitsAt(6)},
 		{guess: 3, idle: 3, uploads: true, want: waitsAt(6)},

@@ -523,17 +523,17 @@ func (g *gate) strangersHold(t *Ticket) (have, most int) {
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.
 // An upload therefore waits if the address's running uploads would take all CPUs for longest, for each of the
 // clients behind the address, assuming that they cost as much as this one, but at most longest each.
-// Uploads of clients within their share, and those that are known to be short, don't wait. A guess includes the cost
-// of holding a worker, which is subtracted. While the number of workers is unknown, no upload waits, because the
-// backend may serve streams that stay open for hours and whose cost therefore stays unknown.
+// Uploads of clients within their share, and those that are known to be short, don't wait. While the number of workers
+// is unknown, no upload waits, because the backend may serve streams that stay open for hours and whose cost therefore
+// stays unknown.
 func (g *gate) uploadsWait(t *Ticket, longest time.Duration) bool {
-	n, a, most := &g.limits, t.client.address, longest.Seconds()
+	a, most := t.client.address, longest.Seconds()
 	if !t.overShare || t.sure && t.guess <= light || !g.workers.areKnown() {
 		return false
 	}
 	cost := unknownUpload * most
 	if t.sure {
-		cost = max(light, min(t.guess-t.likelyIdle*float64(n.cpus)/float64(n.workers), most))
+		cost = max(light, min(g.likelyCPU(t), most))
 	}
 	return float64(a.uploads)*cost >= a.clientsBehind*g.ranking.cpus*most
 }

@@ -35,7 +35,25 @@ func Polls() (all []Scenario) {
 		s.Demands = append(s.Demands, Demand{Kind: "poll", Failed: x.failed})
 		all = append(all, s, cold(s))
 	}
-	return append(append(all, databases()...), checkout())
+	return append(append(append(all, databases()...), checkout()), busySites()...)
+}
+
+// busySites returns scenarios of sites without an attack that have few workers, pages that are rarely read, or for half
+// a minute more newcomers than they can serve.
+func busySites() (all []Scenario) {
+	add := func(name string, cpus float64, workers int, d Demand, clients func() []*Client) {
+		all = append(all, Scenario{
+			Name: name, CPUs: cpus, Workers: workers, Told: true, site: site{cookies: true}, end: Attack + 120, Demands: []Demand{d}, clients: clients,
+		})
+	}
+	reading := func(n int, cost float64) []*Client {
+		return each(asking(people(n), []Page{{Path: "/page", CPU: cost}}), func(c *Client) { c.Think, c.Timeout = 3, 60 })
+	}
+	add("pay", 4, 20, Demand{Kind: "pay", P95: 9000}, func() []*Client {
+		pay := []Page{{Path: "/pay", CPU: 0.050, Sleep: 8, Upload: 100}}
+		return join(reading(112, 0.100), each(called("pay", apart(0x10000, asking(people(4), pay))), func(c *Client) { c.Think, c.Timeout = 8, 60 }))
+	})
+	return all
 }
 
 // checkout returns a scenario of a full site with a form that is sent to its own URL. The answer waits for a payment
