@@ -121,7 +121,7 @@
 //
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
 //     stream-40x1, poll-20). Because requests of up to 1.6 s end soon, they leave only as many workers as short
-//     requests have used at once in the last 10 to 20 s, but at least one.
+//     requests have used at once in the last 10 to 20 s, but at least one. Requests of up to 400 ms leave none.
 //   - A request whose client is still sending the body doesn't count as one that ends soon. When the body ends,
 //     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
 //     may therefore start it only while the bodies of its address are for less than a second of all CPUs for each
@@ -135,10 +135,12 @@
 //   - While requests wait for a CPU, requests that compute little leave them one worker per CPU (HoldersLeave:
 //     2cpu-16workers-pages3000ms-20x5+0.001s-spread=true).
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20).
-//     While fewer requests than that run, a key's requests of known cost of up to 1.6 s don't count, unless they
-//     upload (Briefly: api8x50ms+1s-16w).
+//     While more workers are free than short requests recently used, or than are kept if the new request takes longer
+//     than 1.6 s, a key's requests of known cost of up to 1.6 s don't count, unless they upload (Briefly:
+//     api8x50ms+1s-16w, office30-5w).
 //   - Strangers together may hold half of the workers that aren't kept with requests that take longer than 1.6 s,
-//     that upload, or whose cost is unknown (StrangersPart: waiting-people+strangers-hold). Strangers' other
+//     that upload, or that seem to take more than 400 ms although there are too few answers to know their cost
+//     (StrangersPart: waiting-people+strangers-hold). Strangers' other
 //     requests leave only as many workers as known clients have held at once in the last 10 to 20 s. A stranger's
 //     request that will compute may exceed strangers' part if its client holds no worker, and requests as short or
 //     shorter leave a CPU free (MayCompute: polls120s-8conn-pages800ms, exports60s-3conn-pages100ms-1cpu).

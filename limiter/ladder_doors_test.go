@@ -88,7 +88,7 @@ func TestHasWorker(t *testing.T) {
 	}{
 		"all are free":                                    {func(*gate) {}, 5, false, true},
 		"all are busy":                                    {func(g *gate) { g.busy = 16 }, 2, true, false},
-		"all but one are busy":                            {func(g *gate) { g.busy = 15 }, 2, true, true},
+		"all but one are busy":                            {func(g *gate) { g.busy, g.load.held[2], g.shortUse.now = 15, 12, 3 }, 2, true, true},
 		"short, all busy with short ones":                 {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, false},
 		"short, long ones are busy":                       {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, true},
 		"short, two short ones next to long ones":         {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, false},

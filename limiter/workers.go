@@ -392,11 +392,11 @@ func (g *gate) mostLong(r rung) int {
 	return max(g.limits.longMost, g.limits.workers-max(1, g.shortUse.most()))
 }
 
-// hasWorker reports whether there is a worker for a request of rung r. If no short request arrived recently, a
-// request that computes little and ends soon may take even the last worker, because it will soon free that
-// worker. While requests wait for a CPU, requests that compute little leave one worker per CPU to them;
-// otherwise a CPU would be idle. If these workers were taken while no other request wanted them, requests that
-// compute may use as many of the kept workers instead.
+// hasWorker reports whether there is a worker for a request of rung r. Requests of up to 400 ms may take even the last
+// worker, because they will soon free it, and with few workers a CPU would otherwise be idle. If no short request arrived
+// recently, so may longer ones that compute little and end soon. While requests wait for a CPU, requests that compute
+// little leave one worker per CPU to them; otherwise a CPU would be idle. If these workers were taken while no other
+// request wanted them, requests that compute may use as many of the kept workers instead.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -405,6 +405,9 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	most := g.mostLong(r)
 	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
 		return false
+	}
+	if r <= passRung {
+		return true
 	}
 	if computes && from(&g.load.computing, lightRung+1) < n.leastSlots {
 		most = min(most+n.leastSlots, max(most, n.workers-keptForKnown))
@@ -460,8 +463,8 @@ const (
 )
 
 // heldBy reports whether one of a request's keys, or all strangers together, hold too many workers for the
-// request to start. It returns the barrier, or nothing, and the key's index among the reservations. While some
-// workers that aren't kept are free, a key's requests that end soon don't count, because otherwise these workers,
+// request to start. It returns the barrier, or nothing, and the key's index among the reservations. While workers are
+// free that short requests don't use, a key's requests that end soon don't count, because otherwise these workers,
 // and with few workers even CPUs, would be idle while a single office or program waits. Short requests and probes
 // hold a worker only briefly, so misjudgedBy decides for them.
 func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
@@ -492,7 +495,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 // counted returns how many of the workers that the i-th key holds count towards its part.
 func (g *gate) counted(t *Ticket, i int) int {
 	have, brief := t.holds(i)
-	if g.busy < g.limits.longMost {
+	if g.busy < g.mostLong(t.level.rung()) {
 		have -= brief
 	}
 	return have

@@ -49,6 +49,10 @@ func busySites() (all []Scenario) {
 	reading := func(n int, cost float64) []*Client {
 		return each(asking(people(n), []Page{{Path: "/page", CPU: cost}}), func(c *Client) { c.Think, c.Timeout = 3, 60 })
 	}
+	add("two-workers", 2, 2, Demand{Kind: "human", Good: 0.95}, func() []*Client { return reading(35, 0.150) })
+	add("office30-5w", 2, 5, Demand{Kind: "human", Good: 0.75}, func() []*Client {
+		return behind(asking(reading(30, 0), []Page{{Path: "/page", CPU: 0.060, Sleep: 0.4}}))
+	})
 	add("pay", 4, 20, Demand{Kind: "pay", P95: 9000}, func() []*Client {
 		pay := []Page{{Path: "/pay", CPU: 0.050, Sleep: 8, Upload: 100}}
 		return join(reading(112, 0.100), each(called("pay", apart(0x10000, asking(people(4), pay))), func(c *Client) { c.Think, c.Timeout = 8, 60 }))
