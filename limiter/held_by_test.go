@@ -57,7 +57,8 @@ func TestHoldingTooMuch(t *testing.T) {
 		"both CPUs are busy":                                   {level: 4, strange: 5, compute: 2, want: StrangersHold},
 		"both CPUs run longer ones":                            {level: 3, strange: 5, compute: 2},
 		"only holds a worker":                                  {level: waitsAt(4), strange: 5, compute: 1, want: StrangersHold},
-		"unknown cost":                                         {level: fresh, strange: 5, want: StrangersHold},
+		"unknown cost":                                         {level: fresh, strange: 14},
+		"unknown cost, strangers hold fifteen":                 {level: fresh, strange: 15, want: StrangersHold},
 		"may be expensive":                                     {level: 3, unsure: true, strange: 5},
 		"may be expensive, one CPU is busy":                    {level: 4, unsure: true, strange: 5, compute: 1, want: StrangersHold},
 		"may be expensive, one of four CPUs is busy":           {level: 4, unsure: true, strange: 5, compute: 1, cpus: 4},
@@ -86,6 +87,9 @@ func TestHoldingTooMuch(t *testing.T) {
 		g := shaped()
 		g.limits.leastSlots, g.busy = cmp.Or(x.cpus, 2), cmp.Or(x.busy, 1)
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
+		if x.unsure {
+			r.running = 1
+		}
 		for i, part := range []float32{0.5, 0.75} {
 			r.reservations[i] = reservation{Bucket: &bucket{Value: keyAtGate{holds: x.keys[i].holds, brief: x.keys[i].brief}}, Terms: &account.Terms{Workers: part}}
 		}

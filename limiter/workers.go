@@ -354,7 +354,7 @@ func (g *gate) addBusy(t *Ticket, n int) {
 func (g *gate) countLong(t *Ticket, n int32) {
 	if t.stranger {
 		t.site.strangerLong += int(n)
-		if t.rung > briefRung || !t.sure || t.uploads {
+		if t.rung > briefRung || !t.endsSoon() {
 			t.site.strangerHeld += int(n)
 		}
 	} else {
@@ -512,15 +512,18 @@ func (t *Ticket) holds(i int) (all, brief int) {
 
 // strangersHold returns how many workers the strangers of t's site hold, and how many they may. Requests that
 // will end soon leave only as many workers as known clients have recently held at once, because these can get
-// more within a second or two. Requests that are longer, that upload, or whose cost is unknown leave half of the
-// workers.
+// more within a second or two. Other requests leave half of the workers.
 func (g *gate) strangersHold(t *Ticket) (have, most int) {
 	half, r := max(g.limits.longMost/2, 1), t.level.rung()
-	if t.sure && r <= briefRung && !t.uploads {
+	if r <= briefRung && t.endsSoon() {
 		return t.site.strangerLong, max(half, g.mostLong(r)-g.knownUse.most())
 	}
 	return t.site.strangerHeld, half
 }
+
+// endsSoon reports whether a request on a short rung will probably end soon: its cost is known, or nothing suggests
+// that it takes more than 400 ms. An upload ends when its client wants.
+func (t *Ticket) endsSoon() bool { return !t.uploads && (t.sure || rungOf(t.running) <= passRung) }
 
 // uploadsWait reports whether an upload waits until another one of its address ends. All bodies of an address may
 // end at once. Their pages then compute although the ladder made no room for them, however many workers are free.

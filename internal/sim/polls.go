@@ -49,9 +49,15 @@ func busySites() (all []Scenario) {
 	reading := func(n int, cost float64) []*Client {
 		return each(asking(people(n), []Page{{Path: "/page", CPU: cost}}), func(c *Client) { c.Think, c.Timeout = 3, 60 })
 	}
+	arriving := func(rate float64, p Page) []*Client {
+		return each(called("new", flood(rate, true, []Page{p})), func(c *Client) { c.Browser, c.Timeout = true, 60 })
+	}
 	add("two-workers", 2, 2, Demand{Kind: "human", Good: 0.95}, func() []*Client { return reading(35, 0.150) })
 	add("office30-5w", 2, 5, Demand{Kind: "human", Good: 0.75}, func() []*Client {
 		return behind(asking(reading(30, 0), []Page{{Path: "/page", CPU: 0.060, Sleep: 0.4}}))
+	})
+	add("rarely-read", 2, 16, Demand{Kind: "new", Good: 0.97}, func() []*Client {
+		return arriving(30, Page{Path: "/blog/", Novel: true, CPU: 0.030, Sleep: 0.3})
 	})
 	add("pay", 4, 20, Demand{Kind: "pay", P95: 9000}, func() []*Client {
 		pay := []Page{{Path: "/pay", CPU: 0.050, Sleep: 8, Upload: 100}}
