@@ -115,7 +115,8 @@
 //     new+dist120-samepath). Otherwise, the order of arrival decides.
 //   - For ten seconds after a stranger has waited for a second, the newest of those with fewer than five
 //     answers goes first, because the older ones have probably given up (Newest: new+lightshot100,
-//     res-flat-13/s).
+//     res-flat-13/s). Those that have waited for longer than a second follow in the order of arrival, so after a
+//     rush, few are refused (burst-20/s).
 //
 // Workers. Every request at the backend holds a worker, even after its client disconnected.
 //
@@ -242,7 +243,7 @@
 //	0.95 s      3    a newcomer arrives. At this point it would go last
 //	1.00 s      3    the last two of the sixteen have waited for a second
 //	1.05 s      1    the seventh pair is done. From now on the newest goes first: the
-//	                 newcomer goes, and then the newer one of the two
+//	                 newcomer goes, and then the older one of the two
 //	1.10 s      2    another newcomer arrives, and is next
 //	1.20 s      0    two pages end: this newcomer and the last of the sixteen go
 //	11.0 s      0    no wait has reached a second for 10 s: first come, first served again

@@ -549,11 +549,12 @@ func classOf(t *Ticket) (class uint8) {
 	return class | uint8(min(mostAnswers, t.client.answers+t.client.running)) //nolint:gosec // at most mostAnswers
 }
 
-// line sets the position of a stranger's request among those of its level. While the newest go first, a
-// stranger with several answers keeps its place in the order of arrival, because it will soon be known.
+// line sets the position of a stranger's request among those of its level. While the newest go first, a stranger with
+// several answers keeps its place in the order of arrival, because it will soon be known. So does a stranger that has
+// waited too long. Otherwise, those that came at the beginning of a rush would be refused although it is over.
 func (t *Ticket) line() {
 	t.class, t.rank = classOf(t), float64(t.order)
-	if t.site.strangers.newest && t.client.answers+t.client.running < strangerAnswers {
+	if t.site.strangers.newest && !t.stale && t.client.answers+t.client.running < strangerAnswers {
 		t.rank = -t.rank
 	}
 }
@@ -571,6 +572,9 @@ func (g *gate) losePatience(at time.Duration) {
 		if t.client.answers < strangerAnswers {
 			t.site.strangers.newestTo = t.asked + patience + usedFor
 		}
+		t.stale = true
+		t.line()
+		heap.Fix(t.heap, t.index)
 	}
 	for _, s := range g.contending {
 		if newest := at < s.strangers.newestTo; newest != s.strangers.newest {

@@ -234,6 +234,7 @@ type queueEntry struct {
 	uninvited  bool          // it computes, but at first only held a worker
 	probed     bool          // it started as a probe
 	counts     bool          // its keys count it as waiting
+	stale      bool          // it has waited for longer than patience
 	class      uint8         // order among strangers; 0 for known clients
 	beyond     bool          // it started although there was no room, because the gate delays no request
 	asked      time.Duration // when it began to wait, for a cap or at the gate

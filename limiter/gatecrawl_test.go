@@ -144,7 +144,7 @@ func TestNewcomersInACrowd(t *testing.T) {
 	pairDone()
 	at(1050*time.Millisecond, 1)
 	w.expectPhase(t, "the newcomer", newcomer, computing)
-	w.expectPhase(t, "the newer one of the two", waiting[15], computing)
+	w.expectPhase(t, "the older one of the two", waiting[14], computing)
 	until(1100 * time.Millisecond)
 	comes(1)
 	at(1100*time.Millisecond, 2)
@@ -152,5 +152,5 @@ func TestNewcomersInACrowd(t *testing.T) {
 	pairDone()
 	at(1200*time.Millisecond, 0)
 	w.expectPhase(t, "another newcomer", waiting[17], computing)
-	w.expectPhase(t, "the last of the sixteen", waiting[14], computing)
+	w.expectPhase(t, "the last of the sixteen", waiting[15], computing)
 }

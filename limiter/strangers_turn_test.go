@@ -131,11 +131,12 @@ func TestTheNewestStrangerGoesFirst(t *testing.T) {
 	}
 }
 
-// TestLosingPatience: an impatient request goes after patient ones, even if another one lost patience
-// earlier. The newest go first for a while.
+// TestLosingPatience: an impatient request goes after patient ones, in the order of arrival, even if another one lost
+// patience earlier. The newest go first for a while.
 func TestLosingPatience(t *testing.T) {
 	g := shaped()
 	s := &g.home
+	s.strangers.newest, s.strangers.newestTo = true, patience+1
 	for i := range 2 { // the second one has just arrived
 		x := &Ticket{queueEntry: queueEntry{stranger: true, site: s, client: &client{address: new(address)}, order: uint64(i + 1), asked: time.Duration(i) * patience}}
 		g.enqueue(x)
@@ -143,14 +144,13 @@ func TestLosingPatience(t *testing.T) {
 		s.queues[0].strange.push(x)
 	}
 	first, second := g.all.first, g.all.last
-	s.strangers.newest, s.strangers.newestTo = true, patience+1
 	g.losePatience(patience - 1)
 	if g.patient != first {
 		t.Error("a request has lost patience too early")
 	}
 	g.losePatience(patience)
-	if g.patient != second {
-		t.Error("the request that has waited too long hasn't lost patience")
+	if g.patient != second || first.rank != 1 || s.queues[0].strange.top() != second {
+		t.Error("the request that has waited too long hasn't lost patience, or not its place")
 	}
 	until := patience + usedFor
 	testkit.Same(t, until, s.strangers.newestTo, "the newest go first until")

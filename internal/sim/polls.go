@@ -63,6 +63,9 @@ func busySites() (all []Scenario) {
 		pay := []Page{{Path: "/pay", CPU: 0.050, Sleep: 8, Upload: 100}}
 		return join(reading(112, 0.100), each(called("pay", apart(0x10000, asking(people(4), pay))), func(c *Client) { c.Think, c.Timeout = 8, 60 }))
 	})
+	add("burst-20/s", 2, 16, Demand{Kind: "new", Failed: 0.05}, func() []*Client {
+		return join(reading(20, 0.080), each(arriving(20, Page{Path: "/news", CPU: 0.100}), func(c *Client) { c.To = Attack + 30 }))
+	})
 	return all
 }
 
