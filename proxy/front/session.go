@@ -569,7 +569,15 @@ func (h *session) open(now time.Duration, b *block, fields []hpack.HeaderField) 
 	if err := h.floods.request(now); err != nil {
 		return err
 	}
-	if len(h.streams) >= mostStreams || h.serving >= mostHandlers {
+	inProgress := len(h.streams)
+	if inProgress >= mostStreams {
+		for _, s := range h.streams {
+			if s.ended && s.body.came { // the client may have the whole answer although the handler hasn't returned yet
+				inProgress--
+			}
+		}
+	}
+	if inProgress >= mostStreams || h.serving >= mostHandlers {
 		return http2.StreamError{StreamID: b.of, Code: http2.ErrCodeRefusedStream}
 	}
 	s := h.conn.server.memory.streams.Get().(*Stream)

@@ -259,6 +259,25 @@ func TestStreamRequests(t *testing.T) {
 	}
 }
 
+// TestAnsweredRequestsAreNotInProgress: a client may send its next request as soon as it has a whole answer, although
+// the handler hasn't returned yet.
+func TestAnsweredRequestsAreNotInProgress(t *testing.T) {
+	returns := make(chan bool)
+	defer close(returns)
+	dial, _ := start(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1")
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		<-returns
+	}, nil)
+	p := newPeer(t, dial())
+	for n := range mostStreams + 5 {
+		id := uint32(2*n + 1)
+		p.get(id, "/")
+		testkit.Same(t, "x", p.end(id), "request %d", n)
+	}
+}
+
 // TestHeadTooLong: a head that is too long is answered, however it is encoded, and the connection
 // still works.
 func TestHeadTooLong(t *testing.T) {
