@@ -130,7 +130,8 @@ func (r *Request) drop() {
 }
 
 // ask sends a request over a connection and waits for the head of the answer. After an error, the result
-// nothing reports whether the connection ended before the first byte of an answer.
+// nothing reports whether the connection ended before the first byte of an answer, or something else came. On a
+// connection in use that is the rest of the earlier answer, which was longer than its Content-Length.
 func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*[memorySize]byte)
 	a = p.answers.Get().(*Answer)
@@ -144,7 +145,8 @@ func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, not
 		return a, false, nil
 	}
 	// After a timeout the backend may still be working on the request, and after a malformed answer it has done so.
-	nothing = a.buffer.Buffered() == 0 && !a.hinted && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
+	nothing = a.buffer.Buffered() == 0 && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, http1.ErrMalformed)
+	nothing = !a.hinted && (nothing || errors.Is(err, http1.ErrNoStatus))
 	a.upload.end()
 	p.memory.Put(m)
 	a.free()

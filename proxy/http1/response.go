@@ -52,20 +52,21 @@ func (b *Buffer) ReadResponse(r *Response, method string) error {
 	return r.frame(method, minor)
 }
 
-var errStatus = Malformed("no HTTP/1 status line")
+// ErrNoStatus means that an answer doesn't begin with a status line.
+var ErrNoStatus = Malformed("no HTTP/1 status line")
 
 // parseStatus parses a line such as "HTTP/1.1 200 OK". The reason may be missing.
 func parseStatus(line string) (minor, status int, err error) {
 	const version = "HTTP/1."
 	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
-		return 0, 0, errStatus
+		return 0, 0, ErrNoStatus
 	}
 	if minor = int(line[7]) - '0'; minor < 0 || minor > 9 {
-		return 0, 0, errStatus
+		return 0, 0, ErrNoStatus
 	}
 	n, ok := parseDigits(line[9:12])
 	if !ok || n < 100 {
-		return 0, 0, errStatus
+		return 0, 0, ErrNoStatus
 	}
 	return minor, int(n), nil
 }
