@@ -186,6 +186,7 @@ func (d redirector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusMovedPermanently
 	}
 	w.Header().Set("Location", "https://"+host+target)
+	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(status)
 }
 

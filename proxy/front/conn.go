@@ -229,7 +229,7 @@ func (c *conn) answer(w *Response) bool {
 		w.fail()
 	}
 	stays := done && w.end()
-	sends := !c.hijacked.Load() && w.err == nil && (done || w.headMade && !w.endsBody()) && (w.body.isUnread() && !w.body.isBroken() || c.in.Buffered() > 0)
+	sends := !c.hijacked.Load() && w.err == nil && (done || w.status != 0 && !w.endsBody()) && (w.body.isUnread() && !w.body.isBroken() || c.in.Buffered() > 0)
 	_ = w.request.Body.Close()
 	w.giveBack()
 	if !w.keeps {

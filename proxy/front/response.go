@@ -26,17 +26,15 @@ type Response struct {
 	head   http1.RequestHead
 	body   body
 	memory *[outSize]byte // borrowed memory; nil: none yet
-	out    []byte         // part of memory with the bytes to write next; until the head is made, these are bytes of the body
+	out    []byte         // part of memory with the bytes to write next
 	pieces [3][]byte      // the pieces of one write
 
-	reason   string
-	relays   bool // whether Relays was called
-	headMade bool
-	chunked  bool
-	closes   bool  // whether the connection is closed after this answer
-	err      error // first error of a write
+	reason  string
+	chunked bool
+	closes  bool  // whether the connection is closed after this answer
+	err     error // first error of a write
 
-	mu        sync.Mutex // guards the fields below, and the writing of interim answers
+	mu        sync.Mutex // guards the field below, the writing of interim answers, and changes of status
 	continued bool       // whether a 100 (Continue) was sent
 }
 
@@ -50,9 +48,8 @@ func (w *Response) clear() {
 func (w *Response) Trailer() http1.Fields { return w.body.chunks.Trailer }
 
 // Relays notes that the answer comes from another server. reason is for the status line; if it is empty, the
-// usual reason is sent. An answer without Content-Length is sent in chunks even if it is short, as the other
-// server sent it.
-func (w *Response) Relays(reason string) { w.reason, w.relays = reason, true }
+// usual reason is sent.
+func (w *Response) Relays(reason string) { w.reason = reason }
 
 // Look checks whether the client is still connected. If it isn't, the request's context ends. Look
 // may be called concurrently until the handler returns.
@@ -81,9 +78,10 @@ func (w *Response) WriteHeader(status int) {
 		w.inform(status)
 		return
 	}
-	if w.setStatus(status); w.length >= 0 || w.bodyless || w.relays { // it is already known how the end of the body is marked
-		w.makeHead()
-	}
+	w.mu.Lock()
+	w.setStatus(status)
+	w.mu.Unlock()
+	w.makeHead()
 }
 
 // inform sends an interim answer (1xx), unless the client speaks HTTP/1.0.
@@ -108,7 +106,7 @@ func (w *Response) inform(status int) {
 func (w *Response) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.continued || w.headMade {
+	if w.continued || w.status != 0 {
 		return
 	}
 	w.continued = true
@@ -129,14 +127,6 @@ func (w *Response) Write(p []byte) (int, error) {
 		return 0, http.ErrContentLength
 	}
 	w.written += int64(len(p))
-	if !w.headMade {
-		if w.length < 0 && !w.bodyless && w.written <= outSize { // the length of a short body can be announced
-			w.borrow()
-			w.out = append(w.out, p...)
-			return len(p), nil
-		}
-		w.makeHead()
-	}
 	if w.bodyless {
 		return len(p), nil
 	}
@@ -209,9 +199,6 @@ func (w *Response) FlushError() error {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if !w.headMade {
-		w.makeHead()
-	}
 	return w.send(nil)
 }
 
@@ -221,13 +208,8 @@ func (w *Response) end() bool {
 		return false
 	}
 	if w.status == 0 {
+		w.fields.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
-	}
-	if !w.headMade {
-		if w.length < 0 && !w.bodyless {
-			w.length = w.written
-		}
-		w.makeHead()
 	}
 	if w.chunked {
 		w.out = http1.AppendLastChunk(w.out, w.trailer)
@@ -244,13 +226,13 @@ func (w *Response) end() bool {
 
 // endsBody reports whether, according to the head, the end of the connection marks the end of the body.
 func (w *Response) endsBody() bool {
-	return w.headMade && w.length < 0 && !w.bodyless && !w.chunked
+	return w.status != 0 && w.length < 0 && !w.bodyless && !w.chunked
 }
 
 // fail answers for a handler that panicked. A client that gets no answer might think that it had used a closed
 // idle connection, and repeat its request.
 func (w *Response) fail() {
-	if w.conn.hijacked.Load() || w.headMade {
+	if w.conn.hijacked.Load() || w.status != 0 {
 		return
 	}
 	w.answer = answer{status: http.StatusInternalServerError}
@@ -265,7 +247,7 @@ func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.conn.hijacked.Load():
 		return nil, nil, http.ErrHijacked
-	case w.headMade, w.body.isUnread():
+	case w.status != 0, w.body.isUnread():
 		return nil, nil, errors.New("the connection is in the middle of a message")
 	}
 	c := w.conn
@@ -296,14 +278,8 @@ func (w *Response) giveBack() {
 	}
 }
 
-// makeHead writes the head, followed by the part of the body that was buffered. By then it must be known how
-// the end of the body is marked.
+// makeHead buffers the head.
 func (w *Response) makeHead() {
-	w.mu.Lock()
-	w.headMade = true
-	w.mu.Unlock()
-	body, memory := w.out, w.memory
-	w.memory, w.out = nil, nil
 	w.borrow()
 	w.decide()
 	b := w.fields.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
@@ -326,12 +302,6 @@ func (w *Response) makeHead() {
 		b = append(b, "Connection: Upgrade\r\n"...) // required together with Upgrade (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
-	if len(body) > 0 {
-		_ = w.pass(body) // the next write will return the error
-	}
-	if memory != nil {
-		w.conn.server.memory.out.Put(memory)
-	}
 }
 
 // decide chooses how the end of the body is marked, and whether the connection stays open.
