@@ -38,6 +38,7 @@ type Conn struct {
 
 func newConn(c net.Conn) *Conn {
 	x := &Conn{Conn: c}
+	x.step = x.talkStep
 	secure, isTLS := c.(*tls.Conn)
 	if isTLS {
 		c = secure.NetConn()

@@ -73,7 +73,7 @@ func (p *Pool) newestIdle(r *Request) *Conn {
 		c := p.idle[n-1]
 		p.idle[n-1], p.idle = nil, p.idle[:n-1]
 		p.mu.Unlock()
-		if c.talksAbout(r) || c.isClean() && c.isSilent() {
+		if c.bare && r.Body == nil || c.isClean() && c.isSilent() {
 			return c
 		}
 		_ = c.Close() // the backend has closed it

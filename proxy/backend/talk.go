@@ -24,9 +24,6 @@ type talk struct {
 	reading error
 }
 
-// talksAbout reports whether talk sends the request and looks at the connection before.
-func (c *Conn) talksAbout(r *Request) bool { return c.bare && r.Body == nil }
-
 // talk sends a request and reads the beginning of its answer. If an idle connection can't be used, it sends
 // nothing and returns errStale. If sending fails, it returns this error as sending, but the backend may still
 // have sent an answer.
@@ -34,9 +31,6 @@ func (c *Conn) talk(request, memory []byte, waited bool) (n int, sending, readin
 	t := &c.talks
 	*t = talk{asks: request, answer: memory, waited: waited, asked: request == nil}
 	defer func() { *t = talk{} }()
-	if c.step == nil {
-		c.step = c.talkStep
-	}
 	err := c.raw.Read(c.step)
 	for !t.asked && errors.Is(err, os.ErrDeadlineExceeded) && c.extend() {
 		err = c.raw.Read(c.step) // repeated, because only the deadline of an earlier request has passed

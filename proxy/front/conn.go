@@ -66,6 +66,7 @@ type conn struct {
 
 func (s *Server) newConn(c net.Conn, e *Entrance) *conn {
 	x := &conn{Conn: c, server: s, entrance: e}
+	x.give = x.giveStep
 	if k, ok := c.(syscall.Conn); ok {
 		x.raw, _ = k.SyscallConn() // if this fails, the connection works, but Look doesn't
 	}

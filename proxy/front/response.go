@@ -345,9 +345,6 @@ func (c *conn) giveAll(pieces [][]byte) error {
 
 // giveRaw writes pieces to the connection below TLS. After an error, the first one is what was not written of it.
 func (c *conn) giveRaw(pieces [][]byte) error {
-	if c.give == nil {
-		c.give = c.giveStep
-	}
 	c.gives, c.gave = pieces, nil
 	err := c.raw.Write(c.give)
 	c.gives = nil

@@ -45,6 +45,7 @@ var noneEmpty = newBudget(emptyPerSecond, mostEmpty, mostEmpty)
 
 func secure(c *conn, config *tls.Config) *secured {
 	b := &below{Conn: c.Conn, conn: c, left: mostHandshake, empty: noneEmpty}
+	b.step = b.receiveStep
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
 
@@ -191,9 +192,6 @@ func (b *below) receive(p []byte) (n int, err error) {
 	}
 	if b.conn.raw == nil {
 		return b.Conn.Read(p)
-	}
-	if b.step == nil {
-		b.step = b.receiveStep
 	}
 	b.into = p
 	err = b.conn.raw.Read(b.step)
