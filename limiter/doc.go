@@ -122,7 +122,8 @@
 //
 //   - Five of sixteen workers, but at most two per CPU plus one, are kept for short requests (Kept:
 //     stream-40x1, poll-20). Because requests of up to 1.6 s end soon, they leave only as many workers as short
-//     requests have used at once in the last 10 to 20 s, but at least one. Requests of up to 400 ms leave none.
+//     requests have used at once in the last 10 to 20 s, but at least one. Requests of up to 400 ms leave none,
+//     and if there are no more workers than CPUs, nor do those of up to 1.6 s that compute.
 //   - A request whose client is still sending the body doesn't count as one that ends soon. When the body ends,
 //     it may compute, and the ladder made no room for it. Unless it is known to be short, a client over its share
 //     may therefore start it only while the bodies of its address are for less than a second of all CPUs for each

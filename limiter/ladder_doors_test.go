@@ -89,6 +89,8 @@ func TestHasWorker(t *testing.T) {
 		"all are free":                                    {func(*gate) {}, 5, false, true},
 		"all are busy":                                    {func(g *gate) { g.busy = 16 }, 2, true, false},
 		"all but one are busy":                            {func(g *gate) { g.busy, g.load.held[2], g.shortUse.now = 15, 12, 3 }, 2, true, true},
+		"one of two on two CPUs is busy":                  {func(g *gate) { g.workers.n, g.load.held[3], g.shortUse.now = 2, 1, 1; g.shape() }, 3, true, true},
+		"the same, the request takes longer":              {func(g *gate) { g.workers.n, g.load.held[3], g.shortUse.now = 2, 1, 1; g.shape() }, 4, true, false},
 		"short, all busy with short ones":                 {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, 0, true, false},
 		"short, long ones are busy":                       {func(g *gate) { g.busy, g.load.held[5] = 16, 15 }, 0, true, true},
 		"short, two short ones next to long ones":         {func(g *gate) { g.busy, g.load.held[5] = 17, 15 }, 0, true, false},

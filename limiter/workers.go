@@ -393,10 +393,11 @@ func (g *gate) mostLong(r rung) int {
 }
 
 // hasWorker reports whether there is a worker for a request of rung r. Requests of up to 400 ms may take even the last
-// worker, because they will soon free it, and with few workers a CPU would otherwise be idle. If no short request arrived
-// recently, so may longer ones that compute little and end soon. While requests wait for a CPU, requests that compute
-// little leave one worker per CPU to them; otherwise a CPU would be idle. If these workers were taken while no other
-// request wanted them, requests that compute may use as many of the kept workers instead.
+// worker, because they will soon free it, and with few workers a CPU would otherwise be idle. So may those of up to 1.6 s
+// if they compute and there are no more workers than CPUs, or if they compute little and no short request arrived
+// recently. While requests wait for a CPU, requests that compute little leave one worker per CPU to them; otherwise a
+// CPU would be idle. If these workers were taken while no other request wanted them, requests that compute may use as
+// many of the kept workers instead.
 func (g *gate) hasWorker(r rung, computes bool) bool {
 	n := &g.limits
 	if r <= lightRung {
@@ -406,7 +407,7 @@ func (g *gate) hasWorker(r rung, computes bool) bool {
 	if g.busy >= n.workers || !computes && g.wantsCPU() && g.load.holding >= max(1, most-n.leastSlots) {
 		return false
 	}
-	if r <= passRung {
+	if r <= passRung || computes && r <= briefRung && n.workers <= n.cpus {
 		return true
 	}
 	if computes && from(&g.load.computing, lightRung+1) < n.leastSlots {

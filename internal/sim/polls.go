@@ -53,6 +53,9 @@ func busySites() (all []Scenario) {
 		return each(called("new", flood(rate, true, []Page{p})), func(c *Client) { c.Browser, c.Timeout = true, 60 })
 	}
 	add("two-workers", 2, 2, Demand{Kind: "human", Good: 0.95}, func() []*Client { return reading(35, 0.150) })
+	add("two-workers-600ms", 2, 2, Demand{Kind: "human", Good: 0.5}, func() []*Client {
+		return join(reading(9, 0.600), called("quick", apart(0x10000, people(20))))
+	})
 	add("office30-5w", 2, 5, Demand{Kind: "human", Good: 0.75}, func() []*Client {
 		return behind(asking(reading(30, 0), []Page{{Path: "/page", CPU: 0.060, Sleep: 0.4}}))
 	})
