@@ -93,16 +93,12 @@ func (x *exchange) clear() {
 // errTarget means that the request's target isn't a URL of this server.
 var errTarget = http1.Malformed("a target that isn't a URL")
 
-// fill makes the header map. Like package net/http, it omits the fields that frame the message, except
-// Content-Length.
-func (x *exchange) fill(without ...string) {
+// fill makes the header map.
+func (x *exchange) fill() {
 	x.request.Header = x.header
 	x.values = slices.Grow(x.values[:0], len(x.asked))
 	var seen uint64 // a bit for each key so far, so that most new keys aren't looked up
 	for _, f := range x.asked {
-		if slices.Contains(without, f.Key) {
-			continue
-		}
 		bit := uint64(1) << ((7*len(f.Key) + int(f.Key[len(f.Key)-1])) % 64)
 		if seen&bit > 0 && x.header[f.Key] != nil {
 			x.header[f.Key] = append(x.header[f.Key], f.Value)

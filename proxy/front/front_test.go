@@ -113,7 +113,7 @@ func TestTargets(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		body, _ := io.ReadAll(res.Body)
-		if got, want := string(body), want+` map["Accept":["b"] "Connection":["close"] "X-Y":["1" "2"]]`; got != want {
+		if got, want := string(body), want+` map["Accept":["b"] "Connection":["close"] "Host":["a"] "X-Y":["1" "2"]]`; got != want {
 			t.Errorf("%s\n got %s\nwant %s", line, got, want)
 		}
 	}

@@ -25,7 +25,7 @@ func (w *Response) setHead(c *conn) error {
 		return err
 	}
 	w.conn, w.asked, w.size, w.closes = c, w.head.Fields, w.head.Size, r.Close
-	w.fill("Host", "Transfer-Encoding", "Trailer")
+	w.fill()
 	r.Body, r.ContentLength = http.NoBody, w.head.Length
 	if w.head.Framing != http1.Empty {
 		w.body.begin(w)

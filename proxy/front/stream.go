@@ -113,7 +113,7 @@ func (s *Stream) begin(h *session, b *block, fields []hpack.HeaderField) bool {
 	case scheme != "http" && scheme != "https":
 		return false
 	}
-	s.fill("Trailer")
+	s.fill()
 	s.refused = s.locate()
 	return s.frame(b.ends)
 }
