@@ -92,10 +92,10 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 		key, value := n.Content[i], n.Content[i+1]
 		path := prefix + key.Value
 		here := at.Under(key.Value).On(key)
-		inside := inside(table, path+".")
+		under := inside(table, path+".")
 		s, isSetting := find(table, path)
 		switch {
-		case value.Kind == yaml.MappingNode && len(inside) > 0:
+		case value.Kind == yaml.MappingNode && len(under) > 0:
 			r.Mapping(here, value, path+".", table)
 		case isSetting:
 			if other, given := r.Given[path]; given && other.Key == here.Key { // once in its section, and once as a dotted key
@@ -104,10 +104,10 @@ func (r *Reader) Mapping(at Source, n *yaml.Node, prefix string, table []Setting
 			}
 			r.Given[path] = here
 			r.read(s, here.On(value), value)
-		case len(inside) > 0 && IsNull(value):
+		case len(under) > 0 && IsNull(value):
 			// all keys of the section are commented out
-		case len(inside) > 0:
-			r.Fault(here, QuotedNode(value), "must be a mapping with "+keyNames(inside))
+		case len(under) > 0:
+			r.Fault(here, QuotedNode(value), "must be a mapping with "+keyNames(inside(Own(table), path+".")))
 		default:
 			r.unknown(here, key.Value, prefix, table)
 		}

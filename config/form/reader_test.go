@@ -6,11 +6,11 @@ import (
 	"tempomat/internal/testkit"
 )
 
-// TestSectionsNameTheirKeys: if a section isn't a mapping, the error names its keys.
+// TestSectionsNameTheirKeys: if a section isn't a mapping, the error names its keys, except those of older releases.
 func TestSectionsNameTheirKeys(t *testing.T) {
 	var n int
 	value := Integer(0, 9).In(&n)
-	table := []Setting{{Path: "one.a", Value: value}, {Path: "two.a", Value: value}, {Path: "two.b.c", Value: value}, {Path: "two.d", Value: value}}
+	table := []Setting{{Path: "one.a", Value: value}, {Path: "two.a", Value: value}, {Path: "two.b.c", Value: value}, {Path: "two.d", Value: value}, {Path: "two.old", Value: value, Gone: "remove it"}}
 	for file, want := range map[string]string{
 		"one: 5":      "f:1: one: 5: must be a mapping with the key a",
 		"two: [5]":    "f:1: two: must be a mapping with the keys a, b and d",
