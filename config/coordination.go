@@ -383,7 +383,7 @@ func validateRedis(r *form.Reader, d *draft) {
 		return
 	case len(c.Addresses) == 0:
 		if d.Coordination.Kind == "redis" {
-			r.Fault(r.Given["coordination.kind"], "", "needs coordination.redis.addresses")
+			r.Fault(r.Given["coordination.kind"], "redis", "needs coordination.redis.addresses, such as [10.0.0.9:6379]")
 		}
 		for i, l := range d.Limits {
 			if l.Strict {
