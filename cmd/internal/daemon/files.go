@@ -24,7 +24,16 @@ func ReadSecret(file string, most int64) ([]byte, error) {
 	case info.Size() > most:
 		return nil, fmt.Errorf("%s has more than %d bytes", file, most)
 	}
-	return os.ReadFile(file)
+	text, err := os.ReadFile(file)
+	return text, WithRemedy(err, file)
+}
+
+// WithRemedy adds to an error of reading a file how to make the file readable.
+func WithRemedy(err error, file string) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w. Let the group tempomat read it: chgrp tempomat %[2]s && chmod 640 %[2]s", err, file)
+	}
+	return err
 }
 
 // Keep means this process's own user or group, as an argument of ReplaceFile.

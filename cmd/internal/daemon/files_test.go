@@ -83,3 +83,10 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v is left, %v", files, err)
 	}
 }
+
+// TestSecretWithoutAccess: the error of a secret that this process can't read says how to give it access.
+func TestSecretWithoutAccess(t *testing.T) {
+	if err := WithRemedy(&os.PathError{Op: "open", Path: "/f", Err: syscall.EACCES}, "/f"); err.Error() != "open /f: permission denied. Let the group tempomat read it: chgrp tempomat /f && chmod 640 /f" {
+		t.Error(err)
+	}
+}

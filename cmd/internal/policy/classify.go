@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"tempomat/classify"
 	"tempomat/classify/mmdb"
 	"tempomat/classify/robots"
+	"tempomat/cmd/internal/daemon"
 	"tempomat/config"
 	"tempomat/limiter"
 )
@@ -47,11 +47,8 @@ const longestSecret = 4096
 
 func readSecret(file string) (string, error) {
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrPermission) {
-		return "", fmt.Errorf("%w. Let the group tempomat read it: chgrp tempomat %[2]s && chmod 640 %[2]s", err, file)
-	}
 	if err != nil {
-		return "", err
+		return "", daemon.WithRemedy(err, file)
 	}
 	s := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
