@@ -183,7 +183,11 @@ func (l logger) Write(b []byte) (int, error) {
 	case strings.Contains(line, "could decrypt the message"):
 		l.foreign.Store(time.Now().Unix())
 	case (strings.HasPrefix(line, "[WARN]") || strings.HasPrefix(line, "[ERR]")) && l.pace.Allow():
-		l.f("%s", strings.TrimSpace(line))
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "Conflicting address for") {
+			line += ". Two instances have this name: give their machines different host names, or set coordination.gossip.advertise"
+		}
+		l.f("%s", line)
 	}
 	return len(b), nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -177,6 +178,16 @@ func together(t testing.TB, cars ...*sidecar) time.Duration {
 
 func TestConformance(t *testing.T) {
 	sim.Sharers(t, func(*testing.T, limiter.Policy) sim.Fleet { return newReal() })
+}
+
+// TestEqualNames: if two instances have the same name, the log says what to do.
+func TestEqualNames(t *testing.T) {
+	said := ""
+	s, err := New(Options{Listen: "127.0.0.1:1", Logf: func(_ string, v ...any) { said = fmt.Sprint(v...) }})
+	testkit.Must(t, err)
+	if _, _ = s.logger().Write([]byte("[ERR] memberlist: Conflicting address for vm:1.\n")); !strings.Contains(said, "host names") {
+		t.Error(said)
+	}
 }
 
 // TestHostWithoutAKey: a host that reaches the port without a key fills neither the log nor the memory, and
