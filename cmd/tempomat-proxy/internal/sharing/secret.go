@@ -201,7 +201,7 @@ func RotateSecret(file string, now time.Time, out io.Writer) error {
 		return err
 	}
 	if ready := old.from.Add(settle); now.Before(ready) {
-		return fmt.Errorf("%s was rotated recently, and signatures of the previous secret are still valid. Rotate it again after %s", file, stamp(ready))
+		return fmt.Errorf("%s was made or rotated less than 15 minutes ago, and signatures of the previous secret are still valid. Rotate it again after %s", file, stamp(ready))
 	}
 	info, err := os.Stat(file)
 	if err != nil {

@@ -224,7 +224,7 @@ func (s *Sharing) watch(ctx context.Context) {
 				s.exchange.Ask(now)
 				s.log.Info("sharing accounts", zap.String("with", name))
 			case !there && (was || !seen):
-				s.log.Warn("can't share accounts; this instance uses only its own", zap.String("with", name))
+				s.log.Warn("can't share accounts; this instance uses only its own. tempomat-doctor status shows why", zap.String("with", name))
 			}
 		}
 	}
