@@ -65,7 +65,7 @@ const setupHint = `"tempomat-proxy setup" shows what it would change on this mac
 // withNextStep adds a hint to the error of a missing file.
 func withNextStep(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w\n%s; without -config, the defaults apply", err, setupHint)
+		return fmt.Errorf("%w\nCheck the path, or make the file: %s", err, setupHint)
 	}
 	return err
 }

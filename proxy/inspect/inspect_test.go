@@ -145,7 +145,7 @@ func TestExplain(t *testing.T) {
 		"2001:db8::7": {"address", 0, 1, []string{
 			"None of its requests is waiting or running, and it owes nothing. Of its requests that failed, waited long, or were refused or redirected, the latest ended 4.0 s ago: it was refused (status 503). Why: the backend had no room for it.",
 		}},
-		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it is not waiting or running"}},
+		"00000000":       {"request", 0, 0, []string{"Nothing is known about 00000000: it is not waiting or running", "-g 00000000"}},
 		"198.51.100.1":   {"address", 0, 0, []string{"Nothing is known about 198.51.100.1: it sent no request recently"}},
 		"198.51.0.0/16":  {"network", 0, 0, []string{"Nothing is known about 198.51.0.0/16"}},
 		"NobodysBrowser": {"agent", 0, 0, []string{"Nothing is known about NobodysBrowser: no such program was seen recently"}},

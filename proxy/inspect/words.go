@@ -33,7 +33,7 @@ func (e *explanation) summary(of string) string {
 			"network": "no request from there is waiting or running, and no class charges exactly that network",
 			"agent":   "no such program was seen recently. Give the exact User-Agent, or its family as in the table userAgent",
 			"page":    "no such page was requested recently. Its cost would be a guess",
-			"request": "it is not waiting or running, and is not among the latest requests that were refused, redirected or late. It may be in the log",
+			"request": "it is not waiting or running, and is not among the latest requests that were refused, redirected or late. To search the log, run: journalctl -u tempomat-proxy -g " + of,
 		}[e.kind])
 	case len(e.owing) > 0 && !e.exempt:
 		o := e.owing[0]
