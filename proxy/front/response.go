@@ -278,10 +278,17 @@ func (w *Response) giveBack() {
 	}
 }
 
-// makeHead buffers the head.
+// makeHead chooses how the end of the body is marked, and whether the connection stays open, and buffers the head.
 func (w *Response) makeHead() {
 	w.borrow()
-	w.decide()
+	w.chunked = w.length < 0 && !w.bodyless && w.head.Minor > 0
+	if w.endsBody() {
+		w.closes = true
+		w.conn.resets(true)
+	}
+	if strings.EqualFold(w.fields.Get("Connection"), "close") || w.body.isUnread() {
+		w.closes = true
+	}
 	b := w.fields.Append(http1.AppendStatus(w.out, w.status, w.reason), skips)
 	if !w.fields.Has("Date") {
 		b = http1.AppendField(b, "Date", w.conn.server.memory.now())
@@ -302,18 +309,6 @@ func (w *Response) makeHead() {
 		b = append(b, "Connection: Upgrade\r\n"...) // required together with Upgrade (RFC 9110, 7.8)
 	}
 	w.out = append(b, "\r\n"...)
-}
-
-// decide chooses how the end of the body is marked, and whether the connection stays open.
-func (w *Response) decide() {
-	w.chunked = w.length < 0 && !w.bodyless && w.head.Minor > 0
-	if w.endsBody() {
-		w.closes = true
-		w.conn.resets(true)
-	}
-	if strings.EqualFold(w.fields.Get("Connection"), "close") || w.body.isUnread() {
-		w.closes = true
-	}
 }
 
 // skips reports whether a field of the handler is left out, because the Response itself frames the message and
