@@ -21,7 +21,9 @@ import (
 //
 // Connections may also wait because the machine stalled for some seconds. After evidence of the second kind, the
 // gate therefore tests whether there are more workers: after a pause, or at once if more are in use than it assumes.
-// Each test adds an eighth, or twice as many as are in use beyond the number that the evidence suggested.
+// Each test adds an eighth, or twice as many as are in use beyond the number that the evidence suggested. If the backend's
+// configuration promises more, the number doubles: a client that is alone gets only a part of the workers, so it can't
+// show that there are more.
 const (
 	// forksFor is how long connections must wait before the gate concludes that the backend isn't starting more
 	// workers for them. Apache starts workers once a second.
@@ -128,7 +130,10 @@ func (g *gate) press(at time.Duration) {
 	}
 	more, source := w.n, w.source
 	if w.seen {
-		if more = max(1, w.n/8); g.busy > w.lowered+keptForKnown {
+		if w.found == 0 {
+			more = max(1, w.n/8)
+		}
+		if g.busy > w.lowered+keptForKnown {
 			more, w.pause = max(more, 2*(g.busy-w.lowered)), usedFor
 		}
 		w.again = at + w.pause

@@ -197,6 +197,19 @@ func TestAStallIsNotTheNumberOfWorkers(t *testing.T) {
 	s.watch(usedFor, 0, always(5))
 	s.expect("and twice eighty", 150, byQueue)
 	s.expectPhase(t, "the last", xs[39], holding)
+
+	s = newShift(t, 0)
+	s.Found(s.now, 150, "Apache's MaxRequestWorkers")
+	s.gate.busy = 50
+	s.watch(4*time.Second, 37, always(5))
+	s.expect("37 wait", 13, byQueue)
+	s.gate.busy = 0
+	alone := s.polls(20, "i")
+	s.watch(usedFor+time.Second, 0, always(5))
+	s.expect("a client that is alone lacks workers", 26, byQueue)
+	s.watch(usedFor, 0, always(5))
+	s.expect("it still does", 52, byQueue)
+	s.expectPhase(t, "its last", alone[19], holding)
 }
 
 // TestAFoundNumberIsUsedAsItIs: the gate uses a found number until connections wait for too long. From then on,
