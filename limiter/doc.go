@@ -139,7 +139,8 @@
 //   - Each key may hold its class's part of the workers that aren't kept (KeysHold: waiting-people+holds-20).
 //     While more workers are free than short requests recently used, or than are kept if the new request takes longer
 //     than 1.6 s, a key's requests of known cost of up to 1.6 s don't count, unless they upload (Briefly:
-//     api8x50ms+1s-16w, office30-5w).
+//     api8x50ms+1s-16w, office30-5w). Nor do they if there are no more workers than CPUs and the new request takes up
+//     to 400 ms.
 //   - Strangers together may hold half of the workers that aren't kept with requests that take longer than 1.6 s,
 //     that upload, or that seem to take more than 400 ms although there are too few answers to know their cost
 //     (StrangersPart: waiting-people+strangers-hold). Strangers' other

@@ -41,6 +41,8 @@ func TestHoldingTooMuch(t *testing.T) {
 		"ten that end soon":                  {level: waitsAt(3), idle: 9, keys: keys{{holds: 10, brief: 10}}, busy: 10},
 		"fourteen that end soon":             {level: waitsAt(3), idle: 9, keys: keys{{holds: 14, brief: 14}}, busy: 14},
 		"only one worker is free":            {level: waitsAt(3), idle: 9, keys: keys{{holds: 5, brief: 5}}, busy: 15, want: KeyHolds},
+		"the same, sixteen CPUs":             {level: 2, idle: 0, keys: keys{{holds: 5, brief: 5}}, busy: 15, cpus: 16},
+		"the same, fifteen CPUs":             {level: 2, idle: 0, keys: keys{{holds: 5, brief: 5}}, busy: 15, cpus: 15, want: KeyHolds},
 		"longer, only kept ones are free":    {level: waitsAt(4), idle: 9, keys: keys{{holds: 5, brief: 5}}, busy: 11, want: KeyHolds},
 		"its network holds seven":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 7}}},
 		"its network holds eight":            {level: waitsAt(3), idle: 9, keys: keys{1: {holds: 8}}, want: KeyHolds, key: 1},
@@ -85,7 +87,7 @@ func TestHoldingTooMuch(t *testing.T) {
 		"five misjudged, client holds a worker":                {level: 0, badAll: 5, long: 15, keys: keys{{holds: 1}}, want: Misjudged},
 	} {
 		g := shaped()
-		g.limits.leastSlots, g.busy = cmp.Or(x.cpus, 2), cmp.Or(x.busy, 1)
+		g.limits.leastSlots, g.limits.cpus, g.busy = cmp.Or(x.cpus, 2), cmp.Or(x.cpus, 2), cmp.Or(x.busy, 1)
 		r := &Ticket{request: request{likelyIdle: x.idle, sure: x.level != fresh && !x.unsure}, charge: charge{n: 2}, queueEntry: queueEntry{level: x.level, site: &g.home, client: &client{misjudged: x.bad}, overShare: x.ahead}}
 		if x.unsure {
 			r.running = 1

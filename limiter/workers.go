@@ -501,7 +501,7 @@ func (g *gate) heldBy(t *Ticket, probe bool) (by Barrier, key int) {
 // counted returns how many of the workers that the i-th key holds count towards its part.
 func (g *gate) counted(t *Ticket, i int) int {
 	have, brief := t.holds(i)
-	if g.busy < g.mostLong(t.level.rung()) {
+	if n, r := &g.limits, t.level.rung(); g.busy < g.mostLong(r) || r <= passRung && n.workers <= n.cpus {
 		have -= brief
 	}
 	return have

@@ -53,6 +53,7 @@ func busySites() (all []Scenario) {
 		return each(called("new", flood(rate, true, []Page{p})), func(c *Client) { c.Browser, c.Timeout = true, 60 })
 	}
 	add("two-workers", 2, 2, Demand{Kind: "human", Good: 0.95}, func() []*Client { return reading(35, 0.150) })
+	add("two-workers-office", 2, 2, Demand{Kind: "human", Good: 0.9}, func() []*Client { return behind(reading(29, 0.150)) })
 	add("two-workers-600ms", 2, 2, Demand{Kind: "human", Good: 0.5}, func() []*Client {
 		return join(reading(9, 0.600), called("quick", apart(0x10000, people(20))))
 	})
