@@ -209,13 +209,18 @@ func (s *Sharer) seek(ctx context.Context) {
 		case <-wait.C:
 		}
 		for _, a := range s.missing(ctx, met) {
-			if n, _ := s.list.Join([]string{a}); n > 0 || ctx.Err() != nil {
+			n, err := s.list.Join([]string{a})
+			if n > 0 || ctx.Err() != nil {
 				break
-			} // a host that can't be reached now may be reachable next time
+			}
+			s.fail(err) // a host that can't be reached now may be reachable next time
 		}
 		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // the random time only spreads the attempts
 	}
 }
+
+// fail stores an error on one line.
+func (s *Sharer) fail(err error) { s.failed.Store(strings.Join(strings.Fields(err.Error()), " ")) }
 
 // missing returns addresses to join that are neither members nor this node. Configured addresses come first,
 // followed by the address of one member that disappeared, because the configured instances may never come back
@@ -227,7 +232,11 @@ func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []
 		met[m.Address()] = now
 	}
 	for _, a := range s.o.Join {
-		for _, r := range resolve(ctx, a) {
+		all, err := resolve(ctx, a)
+		if err != nil {
+			s.fail(err)
+		}
+		for _, r := range all {
 			if !met[r].Equal(now) {
 				list = append(list, r)
 			}
@@ -247,18 +256,15 @@ func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []
 }
 
 // resolve returns the addresses that a host name currently resolves to.
-func resolve(ctx context.Context, address string) (list []string) {
+func resolve(ctx context.Context, address string) (list []string, err error) {
 	host, port := splitAddress(address)
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
-	if err != nil {
-		return nil
-	}
 	for _, ip := range ips {
 		list = append(list, hostPort(ip, port))
 	}
-	return slices.Compact(slices.Sorted(slices.Values(list)))
+	return slices.Compact(slices.Sorted(slices.Values(list))), err
 }
 
 // stop informs the peers that this instance is leaving, so they needn't detect it, and then closes everything.

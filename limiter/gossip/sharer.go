@@ -41,6 +41,7 @@ type Sharer struct {
 
 	overrun atomic.Uint64 // messages dropped because the inbox was full
 	away    atomic.Uint64 // messages that couldn't be sent
+	failed  atomic.Value  // State.LastError
 	foreign atomic.Int64  // when the last message arrived that was encrypted with a different key, in Unix seconds
 	setKeys sync.Mutex
 
@@ -187,6 +188,7 @@ func (s *Sharer) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := State{Name: s.o.name, Sidecars: 1}
+	state.LastError, _ = s.failed.Load().(string)
 	if s.replica != nil {
 		s.replica.describe(&state, live)
 	}
@@ -338,6 +340,8 @@ type State struct {
 	Sidecars int         `json:"sidecars"` // live instances, including this one
 	Peers    []PeerState `json:"peers"`
 	Counts   Counts      `json:"counts"`
+
+	LastError string `json:"lastError,omitempty"` // why the last attempt to reach a host failed
 }
 
 // status converts the State to the form that all Sharers have in common.

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,17 @@ func TestJoinByName(t *testing.T) {
 	_, port := splitAddress(r.addresses[0])
 	r.addresses = []string{fmt.Sprintf("localhost:%d", port)}
 	together(t, first, r.start(t))
+}
+
+// TestLastError: the state shows why a host in Join can't be reached.
+func TestLastError(t *testing.T) {
+	for _, host := range []string{testkit.FreeAddress(t), "missing.invalid:7946"} {
+		r := newReal()
+		r.addresses = []string{host}
+		s := r.start(t)
+		name, _ := splitAddress(host)
+		testkit.Eventually(t, "the error names "+name, func() bool { return strings.Contains(s.State().LastError, name) })
+	}
 }
 
 // TestKeysAreChecked: a key of a wrong length is an error.
