@@ -42,7 +42,7 @@ func (c *Config) Describe(w io.Writer, cpus float64, every bool) {
 		}
 	}
 	_ = out.Flush() // callers that need write errors use a writer that stores them
-	fmt.Fprintln(w, "\nlimits")
+	fmt.Fprintln(w, "\nshares")
 	for _, class := range d.classes {
 		if !class.isAbsent() {
 			fmt.Fprintf(out, "  %s\t%s\n", class.Name, limits(class, cpus))
@@ -71,7 +71,7 @@ func inEffect(s form.Setting, cpus float64) string {
 	return fmt.Sprintf("0 (%s)", s.Zero)
 }
 
-// limits describes the limits for a key of a class.
+// limits describes the share of a key of a class.
 func limits(c *draftClass, cpus float64) string {
 	if c.off {
 		return c.said()

@@ -16,7 +16,7 @@ throttle.mode  fair
 admin.listen   unix:/run/tempomat/admin.sock
 all other keys have their defaults
 
-limits
+shares
   slash32    0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 30s
   slash24    0.5 CPU-s/s per key (share 0.25 of 2 CPUs), burst 30s
   slash16    1 CPU-s/s per key (share 0.5 of 2 CPUs), burst 30s
@@ -32,7 +32,7 @@ throttle.maxHold  5s                             (default: 30s)
 classes.slash16   off                            (default: share 0.5, burst 30s)
 classes.a         share 1, burst 30s, cap, path  (default: off)
 
-limits
+shares
   slash32    0.2 CPU-s/s per key (share 0.1 of 2 CPUs), burst 30s
   slash24    0.5 CPU-s/s per key (share 0.25 of 2 CPUs), burst 30s
   slash16    off
