@@ -62,10 +62,10 @@ func TestSocketIsOff(t *testing.T) {
 // TestCertificates: a line shows when the certificate expires, and the fault of a file that isn't in use.
 func TestCertificates(t *testing.T) {
 	var p view.Pairs
-	for _, c := range []api.Certificate{{File: "b", Expires: time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC), Fault: "no key"}, {File: "c"}} {
+	for _, c := range []api.Certificate{{File: "b", Expires: time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC), Fault: "no key"}, {File: "c", Fault: "not issued yet"}} {
 		addCertificate(&p, c)
 	}
-	want := "certificate b  valid to 2026-11-19; the new file is not in use: no key\ncertificate c  none"
+	want := "certificate b  valid to 2026-11-19; the new file is not in use: no key\ncertificate c  none: not issued yet"
 	testkit.Same(t, want, strings.Join(p.Lines(), "\n"), "lines")
 }
 

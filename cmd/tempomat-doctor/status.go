@@ -171,12 +171,12 @@ func addConnections(p *view.Pairs, c connlimit.Stats) {
 
 // addCertificate shows when a certificate expires. Conditions warn before and after that.
 func addCertificate(p *view.Pairs, c api.Certificate) {
-	line := "none"
+	line, but := "none", ": "
 	if !c.Expires.IsZero() {
-		line = "valid to " + c.Expires.Format(time.DateOnly)
+		line, but = "valid to "+c.Expires.Format(time.DateOnly), "; the new file is not in use: "
 	}
 	if c.Fault != "" {
-		line += "; the new file is not in use: " + c.Fault
+		line += but + c.Fault
 	}
 	p.Add("certificate "+c.File, "%s", line)
 }
