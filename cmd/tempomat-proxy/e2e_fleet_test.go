@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -397,6 +398,9 @@ coordination: {redis: {addresses: ["redis://` + r.Address + `?timeout=5s"]}}
 	r.Kill()
 	for range 3 {
 		testkit.Same(t, 200, cars[0].get("198.51.100.1", "/login").StatusCode, "without Redis: status")
+	}
+	if got := cars[0].stats().Conditions; !slices.ContainsFunc(got, func(c api.Condition) bool { return c.Name == "strict-limits" }) {
+		t.Errorf("nothing shows that the limit lets all pass: %v", got)
 	}
 	if got := cars[0].stats().Counters; got["strictChecks"] != 2 || got["strictFailures"] == 0 {
 		t.Errorf("%v", got)

@@ -203,6 +203,16 @@ func (c *requestCounts) strict() *metrics.Strict {
 	return &metrics.Strict{Checks: s.RoundTrips, Failures: s.Failures}
 }
 
+// trouble returns why Redis can't be reached for strict limits. It is empty if it can be, or wasn't needed yet.
+func (c *requestCounts) trouble() string {
+	if c.checker != nil {
+		if s := c.checker.State(); !s.Connected {
+			return s.LastError
+		}
+	}
+	return ""
+}
+
 func (c *requestCounts) close() {
 	if c.checker != nil {
 		c.checker.Close()

@@ -132,7 +132,7 @@ func (s *sidecar) conditionsOf(now time.Time, o *api.OverviewReply) []api.Condit
 	c, connections, sharing, numbers := s.loaded.Load(), s.connections.table.Stats(0), s.sharing.Reply(), s.sharing.Numbers()
 	h := &inspect.Health{
 		Overview: o, Backend: c.Backend.URL, Certificates: s.encryption.status(), Connections: connections.Open, MostOpen: connections.Most,
-		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Drift: s.sharing.Drift(), Rejected: c.faulty,
+		Trouble: sharing.Trouble, Up: numbers.Up, OtherSecret: numbers.OtherSecret, Drift: s.sharing.Drift(), Rejected: c.faulty, Strict: s.policies.counts.trouble(),
 	}
 	h.LostLines, h.WhyLost = s.logs.output.Losing(now)
 	return inspect.Conditions(now, h)

@@ -23,6 +23,7 @@ type Health struct {
 	OtherSecret  bool            // whether an instance has a different coordination.secret
 	Drift        []api.Condition // settings in which instances differ
 	Rejected     bool            // whether the last reload was rejected
+	Strict       string          // why strict limits aren't enforced
 }
 
 const (
@@ -57,6 +58,9 @@ func Conditions(now time.Time, h *Health) []api.Condition {
 	}
 	h.certificates(now, l)
 	h.sharing(l)
+	if h.Strict != "" {
+		l.add(false, "strict-limits", "Check the address, password and port of Redis. Until it answers, these limits let all requests pass.", "Limits with strict: true aren't enforced, because Redis can't be reached: %s.", h.Strict)
+	}
 	if h.Rejected {
 		l.add(false, "reload-rejected", "Run tempomat-proxy -check, correct the file, and reload again.", "The last reload was rejected, so the previous configuration stays in use.")
 	}

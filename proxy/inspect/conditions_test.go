@@ -52,6 +52,7 @@ func TestConditions(t *testing.T) {
 		"no master":               {func(h *Health) { h.Up = map[string]bool{"master tcp://b": false} }, "sharing", "not shared: master tcp://b can't be reached"},
 		"drift":                   {func(h *Health) { h.Drift = []api.Condition{{Name: "drift", What: "Instances differ.", Do: "Copy."}} }, "drift", "Instances differ."},
 		"another secret":          {func(h *Health) { h.OtherSecret = true }, "sharing", "a different coordination.secret"},
+		"strict limits":           {func(h *Health) { h.Strict = "refused" }, "strict-limits", "Redis can't be reached: refused"},
 		"no sharing":              {func(h *Health) { h.Trouble, h.Up = "no keys", map[string]bool{"gossip": false} }, "sharing", "no keys"},
 		"rejected":                {func(h *Health) { h.Rejected = true }, "reload-rejected", "The last reload was rejected"},
 		"all at once": {func(h *Health) {
