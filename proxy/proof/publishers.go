@@ -298,7 +298,7 @@ func (p *Publishers) tellLocked(x *publication, err error) {
 	before, silent := x.refused, x.silent
 	if _, x.silent = errors.AsType[unanswered](err); x.silent {
 		if x.refused = "no answer"; !silent && !p.silent {
-			p.log.Warn("can't fetch the addresses or keys that a robot's operator publishes: the server does not answer. The last version stays in use. Allow HTTPS to that server, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
+			p.log.Warn("can't fetch the addresses or keys that a robot's operator publishes: the server doesn't answer. The last version, if any, stays in use. Allow HTTPS to that server, name a proxy in HTTPS_PROXY, or set robots.refresh: off",
 				zap.String("list", x.URL), zap.Error(err))
 		}
 		p.silent = true
