@@ -176,7 +176,7 @@ func TestBelieved(t *testing.T) {
 				}
 			}
 		}, "", "longer than 2 MB"},
-		{"it hangs", func(http.ResponseWriter, *http.Request) { <-hangs }, "", "the server does not answer"},
+		{"it hangs", func(http.ResponseWriter, *http.Request) { <-hangs }, "", "the server doesn't answer"},
 		{"it hangs in the middle", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"prefixes": [`))
 			_ = http.NewResponseController(w).Flush()
