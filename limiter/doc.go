@@ -152,10 +152,9 @@
 //
 // Unknown kinds. A request is of an unknown kind if no earlier answer shows what it will cost. It waits on
 // the rung of 1.6 s. One such request at a time is a probe, which starts even if the ladder has no room for it
-// (Probes: stream-24x1-cold, hangup-8addr-30ms-cold). Once a probe turns out to need more than 100 ms, the next
-// may start, unless as many expensive ones as there are CPUs still compute (Probed: novel8x20-people20ms). If
-// the latest requests of unknown kinds in a folder were expensive, or those for one page with other parameters,
-// the next ones aren't probes (package cpuaccount).
+// (Probes: all+crawl-cold, novel8x20-wiki20ms). Once a probe turns out to need more than 100 ms, the next may
+// start. If the latest requests of unknown kinds in a folder were expensive, or those for one page with other
+// parameters, the next ones aren't probes (package cpuaccount).
 //
 // A full queue. While the queue has room, no client has a limit of its own. A full queue refuses one of the
 // longest requests of the client with the most work (TestFullQueueSheds). Of all strangers, which count as

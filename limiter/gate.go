@@ -232,7 +232,6 @@ type queueEntry struct {
 	stays      bool          // it holds its worker until it ends, like a stream
 	orphan     bool          // its client has disconnected
 	uninvited  bool          // it computes, but at first only held a worker
-	probed     bool          // it started as a probe
 	counts     bool          // its keys count it as waiting
 	stale      bool          // it has waited for longer than patience
 	class      uint8         // order among strangers; 0 for known clients
@@ -422,7 +421,6 @@ func (g *gate) begin(at time.Duration, t *Ticket, p phase) {
 	t.undelayed = g.delaysNone
 	g.addBusy(t, 1)
 	if r := t.level.rung(); p == probing {
-		t.probed = true
 		g.countIn(t, probing, 0)
 	} else {
 		g.countIn(t, p, r)

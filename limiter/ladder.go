@@ -131,7 +131,6 @@ type load struct {
 	lowOverShare [rungs]int // those in low whose client was over its share
 	uninvited    int        // requests that compute but at first only held a worker, so the ladder had made no room for them
 	held         [rungs]int // running requests, by how long they hold their worker
-	probed       int        // requests that started as probes, turned out to be expensive, and still compute
 	tiny         int        // those in computing[0] that are tiny
 	probing      int        // probes, which show what requests of an unknown kind cost; each holds a worker for short requests
 	holding      int        // requests that compute little
@@ -164,9 +163,6 @@ func (l *load) compute(t *Ticket, n int) {
 	}
 	if t.uninvited {
 		l.uninvited += n
-	}
-	if t.probed && t.rung <= briefRung {
-		l.probed += n
 	}
 	if t.overShare {
 		l.overShare[t.rung] += n
@@ -547,7 +543,7 @@ func (g *gate) mayProbe(s *site) bool {
 		return false
 	}
 	n := &g.limits
-	return g.load.probing == 0 && g.load.probed < n.leastSlots && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
+	return g.load.probing == 0 && g.roomForShort() && g.load.long() < max(n.longMost, n.workers-keptForKnown)
 }
 
 func (g *gate) toProbeOf(at time.Duration, s *site) *Ticket {

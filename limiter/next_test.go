@@ -120,8 +120,6 @@ func TestRoomToTry(t *testing.T) {
 	}{
 		"no request is running":       {func(*gate) {}, true},
 		"a probe is running":          {func(g *gate) { g.load.probing = 1 }, false},
-		"a former probe computes":     {func(g *gate) { g.load.probed = 1 }, true},
-		"two were, and compute":       {func(g *gate) { g.load.probed = 2 }, false},
 		"there is no worker":          {func(g *gate) { g.busy, g.load.held[0] = 16, 16 }, false},
 		"thirteen are not short":      {func(g *gate) { g.load.held[5] = 13 }, true},
 		"two are left for short ones": {func(g *gate) { g.load.held[5] = 14 }, false},
