@@ -56,7 +56,7 @@ func FoldedName(name string) string {
 	for i := range len(name) {
 		if c := name[i]; !isLetter(c) && !isDigit(c) && c != '-' {
 			return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
-				if c < utf8.RuneSelf && (isLetter(byte(c)) || isDigit(byte(c))) {
+				if b := byte(c); c < utf8.RuneSelf && (isLetter(b) || isDigit(b)) { //nolint:gosec // only ASCII is looked at
 					return c
 				}
 				return '-'

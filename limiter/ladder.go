@@ -442,7 +442,7 @@ func (g *gate) next(at time.Duration) (*Ticket, phase) {
 func (g *gate) leastOf(at time.Duration, s *site) *Ticket {
 	c := candidate{at: at, rank: math.Inf(1)}
 	alike, over := 0, 0
-	for r := rung(0); r < rungs; r++ {
+	for r := range rung(rungs) {
 		alike += g.load.computing[r]
 		over += g.load.overShare[r]
 		if !s.wantsRung(r) {

@@ -45,9 +45,15 @@ type floods struct {
 	address *address // the client's address; nil: only the connection is bounded
 }
 
-// ofClient and ofProxy are the budgets of a new connection, from a client or from a trusted proxy. Their copies share
-// the limits.
-var ofClient, ofProxy = newFloods(1), newFloods(manyClients)
+// unspent are the budgets of new connections. Their copies share the limits.
+type unspent struct {
+	client, proxy floods // of an HTTP/2 connection from a client or from a trusted proxy
+	empty         budget // of a TLS connection: records without data
+}
+
+func newUnspent() unspent {
+	return unspent{newFloods(1), newFloods(manyClients), newBudget(emptyPerSecond, mostEmpty, mostEmpty)}
+}
 
 // newFloods returns the budgets of a connection that stands for the given number of clients.
 func newFloods(clients int) floods {
@@ -268,15 +274,16 @@ type address struct {
 	budget
 }
 
-// noneTogether is the budget of an address without requests.
-var noneTogether = newBudget(togetherPerSecond, mostTogether, 0)
-
 // addresses are the most recently used addresses.
-type addresses = lru.Cache[netip.Addr, *address]
+type addresses struct {
+	*lru.Cache[netip.Addr, *address]
+
+	unspent budget // of an address without requests
+}
 
 func newAddresses() *addresses {
 	all, _ := lru.New[netip.Addr, *address](mostAddresses) // fails only for a size below 1
-	return all
+	return &addresses{all, newBudget(togetherPerSecond, mostTogether, 0)}
 }
 
 // addressOf returns the record of an address.
@@ -284,7 +291,7 @@ func addressOf(all *addresses, from netip.Addr) *address {
 	key := connlimit.ClientOf(from)
 	a, ok := all.Get(key)
 	if !ok {
-		a = &address{budget: noneTogether}
+		a = &address{budget: all.unspent}
 		if other, ok, _ := all.PeekOrAdd(key, a); ok {
 			return other
 		}

@@ -57,6 +57,7 @@ type Server struct {
 	long      *connlimit.Share // bounds the number of heads larger than inSize that are read at a time
 	turns     *turns           // limits the handshakes that compute
 	addresses *addresses
+	unspent   unspent
 	secure    *tls.ConnectionState // TLS state of all requests over TLS, which only shows that they use TLS
 
 	sweeps sync.Once
@@ -72,7 +73,7 @@ type Server struct {
 // NewServer makes a Server. It passes a *Response or a *Stream to the handler. The handler owns the request
 // and its header until it returns, or indefinitely after Keep.
 func NewServer(h http.Handler, o Options) *Server {
-	s := &Server{handler: h, o: o, began: time.Now(), long: connlimit.NewShare(mostLong), addresses: newAddresses()}
+	s := &Server{handler: h, o: o, began: time.Now(), long: connlimit.NewShare(mostLong), addresses: newAddresses(), unspent: newUnspent()}
 	s.turns = newTurns(max(1, runtime.GOMAXPROCS(0)/2)) // the other CPUs remain for requests
 	s.secure = &tls.ConnectionState{HandshakeComplete: true}
 	s.over, s.stop = context.WithCancel(context.Background())

@@ -157,10 +157,10 @@ func (w *window) read(n int) (opens int) {
 
 // serveHTTP2 serves an HTTP/2 connection until it ends.
 func (c *conn) serveHTTP2() {
-	h := &session{conn: c, floods: ofClient}
+	h := &session{conn: c, floods: c.server.unspent.client}
 	clients := 1
 	if c.trusted {
-		h.floods, clients = ofProxy, manyClients
+		h.floods, clients = c.server.unspent.proxy, manyClients
 	} else {
 		h.floods.address = addressOf(c.server.addresses, c.peer)
 	}

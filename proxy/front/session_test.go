@@ -826,7 +826,7 @@ func TestDeadlineOfAUsedStream(t *testing.T) {
 // waitTogether returns a session in which streams wait for their turn, and a channel that gets the index of each stream
 // that is woken.
 func waitTogether(streams ...*Stream) (*session, chan int) {
-	h, woken := &session{greeted: true, floods: ofClient}, make(chan int, len(streams))
+	h, woken := &session{greeted: true, floods: newFloods(1)}, make(chan int, len(streams))
 	h.streams, h.waiting = streams, streams
 	for n, s := range streams {
 		s.writes.L = &h.mu

@@ -40,11 +40,8 @@ type secured struct {
 	resets atomic.Bool // Close must reset the connection, because otherwise its end would mark the end of the body
 }
 
-// noneEmpty is the budget of a new connection for records without data.
-var noneEmpty = newBudget(emptyPerSecond, mostEmpty, mostEmpty)
-
 func secure(c *conn, config *tls.Config) *secured {
-	b := &below{Conn: c.Conn, conn: c, left: mostHandshake, empty: noneEmpty}
+	b := &below{Conn: c.Conn, conn: c, left: mostHandshake, empty: c.server.unspent.empty}
 	b.step = b.receiveStep
 	return &secured{Conn: tls.Server(b, config), below: b}
 }
