@@ -387,6 +387,32 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// TestPanicDuringUpload: a handler panics while another of its goroutines asks the client for the body.
+func TestPanicDuringUpload(t *testing.T) {
+	asks := make(chan bool)
+	dial, _ := start(t, func(_ http.ResponseWriter, r *http.Request) {
+		go func() {
+			defer func() { asks <- true }()
+			_, _ = r.Body.Read(make([]byte, 1))
+		}()
+		panic("a fault")
+	}, nil)
+	c := dial()
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+	for br, line := bufio.NewReader(c), ""; !strings.Contains(line, " 500 "); { // a 100 may come first
+		var err error
+		line, err = br.ReadString('\n')
+		testkit.Must(t, err)
+	}
+	_ = c.Close()
+	<-asks
+	p := newPeer(t, dial())
+	p.ask(1, false, to("POST", "/", "expect", "100-continue")...)
+	for p.head(1)[":status"] != "500" {
+	}
+	<-asks
+}
+
 // TestDetach takes over a connection, with the bytes that were read from it, and without its earlier deadlines,
 // which have passed. The server no longer waits for the connection.
 func TestDetach(t *testing.T) {

@@ -235,7 +235,9 @@ func (w *Response) fail() {
 	if w.conn.hijacked.Load() || w.status != 0 {
 		return
 	}
+	w.mu.Lock()
 	w.answer = answer{status: http.StatusInternalServerError}
+	w.mu.Unlock()
 	w.reason, w.out, w.closes = "", w.out[:0], true
 	w.makeHead()
 	_ = w.send(nil) // the client may have disconnected

@@ -199,7 +199,7 @@ func (s *Stream) handle() (done bool) {
 	}
 	done, failed := s.session.conn.handle(s, &s.request)
 	if s.bound = nil; failed && s.status == 0 {
-		s.answer = answer{}
+		s.fields, s.plain, s.trailer = nil, nil, nil // not the status, because a reader of the body may look at it
 		s.WriteHeader(http.StatusInternalServerError)
 		return true
 	}
