@@ -7,8 +7,8 @@
 //
 // The backend may close an idle connection at any moment, even while a request is in transit. If no byte of an
 // answer has arrived, or only the rest of an earlier one, and the request may be repeated (it has an idempotent
-// method and no body; RFC 9110, 9.2.2), it is sent again over a new connection. Before a connection is reused, the pool checks whether the
-// backend has closed it, so requests that can't be repeated rarely fail for this reason.
+// method and no body; RFC 9110, 9.2.2), it is sent again over a new connection. Before a connection is reused, the
+// pool checks whether the backend has closed it, so requests that can't be repeated rarely fail for this reason.
 package backend
 
 import (

@@ -49,7 +49,7 @@ var errUnasked = errors.New("the backend sent bytes without a request")
 
 // Do sends a request and returns the answer as soon as its head has arrived. The caller must read the Answer
 // to its end or close it. If the call was cancelled, the error is context.Canceled. Connection errors come
-// from package net.
+// from packages net and os.
 func (p *Pool) Do(call *Call, r *Request) (*Answer, error) {
 	c := p.newestIdle(r)
 	for {
@@ -129,9 +129,9 @@ func (r *Request) drop() {
 	}
 }
 
-// ask sends a request over a connection and waits for the head of the answer. After an error, the result
-// nothing reports whether the connection ended before the first byte of an answer, or something else came. On a
-// connection in use that is the rest of the earlier answer, which was longer than its Content-Length.
+// ask sends a request over a connection and waits for the head of the answer. After an error, the result nothing
+// reports that no answer began: the connection ended before its first byte, or the bytes aren't one. On a reused
+// connection they are the rest of the earlier answer, which was longer than its Content-Length.
 func (p *Pool) ask(call *Call, c *Conn, r *Request, reused bool) (a *Answer, nothing bool, err error) {
 	m := p.memory.Get().(*[memorySize]byte)
 	a = p.answers.Get().(*Answer)

@@ -29,7 +29,7 @@ type Entrance struct {
 	// TLS is the configuration of TLS, with the protocols that it offers (NextProtos); nil: no TLS.
 	TLS *tls.Config
 	// Proxied is true if each connection begins with a PROXY protocol header, which names the client. Then
-	// only peers that Options.Trusts accepts may connect.
+	// only peers that Options.Peer trusts may connect.
 	Proxied bool
 	// Handler serves the requests; nil: the Server's handler does.
 	Handler http.Handler

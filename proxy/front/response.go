@@ -244,7 +244,7 @@ func (w *Response) fail() {
 }
 
 // Detach gives the handler the connection and the bytes that were read from it. The handler must close the
-// connection. A partly written answer is not sent. Earlier deadlines are cleared.
+// connection. Earlier deadlines are cleared.
 func (w *Response) Detach() (net.Conn, []byte, error) {
 	switch {
 	case w.conn.hijacked.Load():

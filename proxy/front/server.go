@@ -82,8 +82,7 @@ func NewServer(h http.Handler, o Options) *Server {
 }
 
 // Serve serves a listener until Accept fails. After StopListening, Shutdown or Close it returns
-// http.ErrServerClosed. The
-// Entrance describes how its connections begin.
+// http.ErrServerClosed. The Entrance describes how its connections begin.
 func (s *Server) Serve(l net.Listener, e Entrance) error {
 	if !s.begin(l) {
 		return errors.Join(http.ErrServerClosed, l.Close())
