@@ -84,7 +84,9 @@ func (s *secured) Close() error {
 func (s *secured) Read(p []byte) (n int, err error) {
 	if n, err = s.Conn.Read(p); n > 0 {
 		s.below.left = mostForNothing
-		s.below.empty.earn(1)
+		if len(p) > 1 { // readFirst reads only the first byte of a record
+			s.below.empty.earn(1)
+		}
 	}
 	return n, err
 }

@@ -603,3 +603,18 @@ func TestEmptyRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyRecordsBetweenRequests: the record of a request pays only for itself, although it is read in two parts.
+func TestEmptyRecordsBetweenRequests(t *testing.T) {
+	_, l, _, _ := overTLS(t, http.HandlerFunc(script), nil)
+	c := recording(t, l)
+	var err error
+	for p, n := make([]byte, 1<<10), 0; n < 2*mostEmpty && err == nil; n++ {
+		if err = errors.Join(c.record(23, nil), c.record(23, []byte(getHello))); err == nil {
+			_, err = c.Read(p)
+		}
+	}
+	if err == nil {
+		t.Error("the connection is still open")
+	}
+}
