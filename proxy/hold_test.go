@@ -146,8 +146,8 @@ func TestWaitingClientLeaves(t *testing.T) {
 }
 
 // TestOwnCallsRun: the site calls itself, as WordPress does for wp-cron.php, and disconnects at once. The call starts
-// at once, or waits next to another of unknown cost, and it runs although the backend accepts it late. Requests that a proxy on the same machine may
-// have sent for visitors are dropped.
+// at once, or waits for a worker, and it runs although the backend accepts it late. Requests that a proxy on the same
+// machine may have sent for visitors are dropped.
 func TestOwnCallsRun(t *testing.T) {
 	for _, tc := range []struct {
 		client, body string
@@ -161,8 +161,8 @@ func TestOwnCallsRun(t *testing.T) {
 		{client: "192.0.2.1"},
 	} {
 		for i, h2 := range []bool{false, true, false, true} {
-			first := []string{"GET /heavy", "POST /heavy"}[i/2]
-			inBubble(t, fmt.Sprint(tc, " h2 ", h2, " ", first), func(t *testing.T) {
+			workers := []int{16, 1}[i/2]
+			inBubble(t, fmt.Sprint(tc, " h2 ", h2, " workers ", workers), func(t *testing.T) {
 				var ran atomic.Int32
 				back := memory()
 				dial := back.dial
@@ -176,15 +176,15 @@ func TestOwnCallsRun(t *testing.T) {
 						ran.Add(1)
 					}
 					site(w, q)
-				}), fairly)
+				}), fairly, func(s *setup) { s.limits.Gate.Workers = workers })
 				r.judge()
 				r.learn()
-				go leaves(t, newClient(r.front, false), request(t, nil, first), time.Minute)
+				go leaves(t, newClient(r.front, false), request(t, nil, "GET /heavy"), time.Minute)
 				time.Sleep(200 * time.Millisecond)
 				q := request(t, strings.NewReader(tc.body), "POST /wp-cron.php", tc.header...)
 				leaves(t, newClient(r.front.from(tc.client), h2), q, 50*time.Millisecond)
 				time.Sleep(500 * time.Millisecond)
-				if first == "POST /heavy" {
+				if workers == 1 {
 					testkit.Same(t, tc.want, r.limiter.GateState().Queued, "requests that wait half a second later")
 				}
 				time.Sleep(5 * time.Second)

@@ -35,8 +35,8 @@ func TestCommands(t *testing.T) {
 
 		"-config " + bad:         {1, nil, []string{bad + ":1: throttle.mode: fast: must be"}},
 		"-check -config " + bad:  {1, nil, []string{bad + ":1: throttle.mode: fast: must be"}},
-		"-config " + none:        {1, nil, []string{"none.yaml: no such file or directory\n" + setupHint}},
-		"-check -config " + none: {1, nil, []string{"none.yaml: no such file or directory\n" + setupHint}},
+		"-config " + none:        {1, nil, []string{"none.yaml: no such file or directory\nCheck the path, or make the file: " + setupHint}},
+		"-check -config " + none: {1, nil, []string{"none.yaml: no such file or directory\nCheck the path, or make the file: " + setupHint}},
 		"-config " + busy:        {1, nil, []string{"listen on " + at + ": listen tcp " + at + ": bind: address already in use"}},
 		"-check -config " + good: {0, []string{good + " is valid\n"}, nil},
 		// a check opens no port, so it doesn't matter that this one is in use
