@@ -97,14 +97,11 @@ var errTarget = http1.Malformed("a target that isn't a URL")
 func (x *exchange) fill() {
 	x.request.Header = x.header
 	x.values = slices.Grow(x.values[:0], len(x.asked))
-	var seen uint64 // a bit for each key so far, so that most new keys aren't looked up
 	for _, f := range x.asked {
-		bit := uint64(1) << ((7*len(f.Key) + int(f.Key[len(f.Key)-1])) % 64)
-		if seen&bit > 0 && x.header[f.Key] != nil {
-			x.header[f.Key] = append(x.header[f.Key], f.Value)
+		if before := x.header[f.Key]; before != nil {
+			x.header[f.Key] = append(before, f.Value)
 			continue
 		}
-		seen |= bit
 		n := len(x.values)
 		x.values = append(x.values, f.Value)
 		x.header[f.Key] = x.values[n : n+1 : n+1]
