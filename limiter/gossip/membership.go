@@ -208,24 +208,32 @@ func (s *Sharer) seek(ctx context.Context) {
 			return
 		case <-wait.C:
 		}
-		for _, a := range s.missing(ctx, met) {
+		missing, failed := s.missing(ctx, met)
+		for _, a := range missing {
 			n, err := s.list.Join([]string{a})
 			if n > 0 || ctx.Err() != nil {
 				break
 			}
-			s.fail(err) // a host that can't be reached now may be reachable next time
+			failed = err // a host that can't be reached now may be reachable next time
 		}
+		s.failed.Store(oneLine(failed))
 		wait.Reset(seekEach + rand.N(seekEach)) //nolint:gosec // the random time only spreads the attempts
 	}
 }
 
-// fail stores an error on one line.
-func (s *Sharer) fail(err error) { s.failed.Store(strings.Join(strings.Fields(err.Error()), " ")) }
+// oneLine returns an error's text on one line; empty: no error.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
 
 // missing returns addresses to join that are neither members nor this node. Configured addresses come first,
 // followed by the address of one member that disappeared, because the configured instances may never come back
-// while others still run. met stores when each address was last a member; missing updates it.
-func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []string) {
+// while others still run. met stores when each address was last a member; missing updates it. The error is why a host
+// name has no address.
+func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []string, failed error) {
 	now := time.Now()
 	met[s.list.LocalNode().FullAddress().Addr] = now
 	for _, m := range s.roster.live() {
@@ -234,7 +242,7 @@ func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []
 	for _, a := range s.o.Join {
 		all, err := resolve(ctx, a)
 		if err != nil {
-			s.fail(err)
+			failed = err
 		}
 		for _, r := range all {
 			if !met[r].Equal(now) {
@@ -249,10 +257,10 @@ func (s *Sharer) missing(ctx context.Context, met map[string]time.Time) (list []
 		case ago > rememberLost:
 			delete(met, a)
 		case ago > 0:
-			return append(list, a)
+			return append(list, a), failed
 		}
 	}
-	return list
+	return list, failed
 }
 
 // resolve returns the addresses that a host name currently resolves to.

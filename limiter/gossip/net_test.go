@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -100,7 +101,7 @@ func (r *real) Join(t testing.TB) limiter.Sharer { return r.join(t) }
 // join makes another Sharer and opens its port.
 func (r *real) join(t testing.TB) *Sharer {
 	o := r.options
-	o.Listen = testkit.FreeAddress(t)
+	o.Listen = cmp.Or(o.Listen, testkit.FreeAddress(t))
 	o.Join = append([]string(nil), r.addresses...)
 	r.addresses = append(r.addresses, o.Listen)
 	s, err := New(o)

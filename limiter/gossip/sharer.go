@@ -341,7 +341,7 @@ type State struct {
 	Peers    []PeerState `json:"peers"`
 	Counts   Counts      `json:"counts"`
 
-	LastError string `json:"lastError,omitempty"` // why the last attempt to reach a host failed
+	LastError string `json:"lastError,omitempty"` // why a host can't be reached; empty: all can
 }
 
 // status converts the State to the form that all Sharers have in common.

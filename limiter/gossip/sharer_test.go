@@ -108,7 +108,7 @@ func TestJoinByName(t *testing.T) {
 	together(t, first, r.start(t))
 }
 
-// TestLastError: the state shows why a host in Join can't be reached.
+// TestLastError: the state shows why a host in Join can't be reached, until it can.
 func TestLastError(t *testing.T) {
 	for _, host := range []string{testkit.FreeAddress(t), "missing.invalid:7946"} {
 		r := newReal()
@@ -117,6 +117,14 @@ func TestLastError(t *testing.T) {
 		name, _ := splitAddress(host)
 		testkit.Eventually(t, "the error names "+name, func() bool { return strings.Contains(s.State().LastError, name) })
 	}
+	r := newReal()
+	r.addresses = []string{testkit.FreeAddress(t)}
+	first := r.start(t)
+	testkit.Eventually(t, "it fails", func() bool { return first.State().LastError != "" })
+	r.options.Listen = r.addresses[0]
+	second := r.start(t)
+	testkit.Eventually(t, "it no longer fails", func() bool { return first.State().LastError == "" })
+	together(t, first, second)
 }
 
 // TestKeysAreChecked: a key of a wrong length is an error.
