@@ -76,7 +76,7 @@
 // of the backend's connection. A backend that is still reading the body then gives up; any other backend
 // continues to the end. The proxy reads up to 64 KB of an orphan's answer, for at most backend.timeout, and
 // then closes the connection. An orphaned event stream ends with its next event. A request that took too long
-// (504) probably still runs. So in mode fair, it keeps its place for the same time again, but for at most 10 s.
+// (504) probably still runs. In mode fair, it therefore keeps its place for as long again, but at most 10 s.
 // This limit frees all places soon after an outage.
 //
 // writer and body limit how long a client may send or take nothing. A connection keeps no state of one request for

@@ -148,12 +148,15 @@ func (f *stateFile) run(ctx context.Context) {
 // complain makes the directory of the state file, and warns if the state can't be saved there. systemd creates the
 // directory for the service, but it may be missing if the program was started by hand.
 func (f *stateFile) complain() {
+	if f.path == "" {
+		return
+	}
 	dir := filepath.Dir(f.path)
 	err := os.MkdirAll(dir, 0o750)
 	if err == nil {
 		err = syscall.Access(dir, writeAndPass)
 	}
-	if f.path != "" && err != nil {
+	if err != nil {
 		f.log.Warn("can't save the state in the directory; a restart will forget which clients are known. "+
 			"Create it (install -d -o USER -m 750 DIRECTORY), set another file with the key state or TEMPOMAT_STATE, or set state: \"off\"",
 			zap.String("directory", dir), zap.Error(err))
